@@ -15,6 +15,7 @@ import pytest
 from conftest import MakeCollection
 from killed_crawls import KILLABLE, fetched, kill_a_crawl
 from opilio import Collection
+from opilio.crawl.worker_pool import NAME
 from opilio.lab.local_web import LocalServer
 
 START = ["http://directory.test/"]
@@ -69,9 +70,7 @@ def test_a_dead_worker_costs_its_time_only(make_collection: MakeCollection, tmp_
     killed = 0
     while killed < 2 and time.monotonic() < deadline_s:
         time.sleep(0.2)
-        children = subprocess.run(
-            ["pgrep", "-P", str(process.pid), "-f", "opilio.crawl.worker_pool:work"], capture_output=True, check=False
-        )
+        children = subprocess.run(["pgrep", "-P", str(process.pid), NAME], capture_output=True, check=False)
         pids = [int(pid) for pid in children.stdout.split()]
         if pids and (collection.folder / "engine.json").exists():
             os.kill(pids[killed % len(pids)], signal.SIGKILL)

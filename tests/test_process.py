@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from opilio.errors import InputError, OpilioError
-from opilio.process import NICENESS, Channel, call, end_with_parent, prepare, share_one_heap, start
+from opilio.process import NICENESS, Channel, Process, call, end_with_parent, prepare, share_one_heap, start
 from opilio.process.interpreter import unchanged_libraries
 
 HERE = "test_process"
@@ -121,14 +121,16 @@ def test_a_child_that_is_gone() -> None:
     child.kill()  # of one that has ended already: nothing happens
 
 
+@pytest.mark.parametrize("way", ["start", "fork"])
 @pytest.mark.parametrize("by", ["kill", "close"])
-def test_no_child_outlives_its_parent(by: str) -> None:
+def test_no_child_outlives_its_parent(by: str, way: str) -> None:
     """When the parent is killed, or closes the channel, a busy child ends at once with all it has started."""
     program = f"""
 import sys, time
 sys.path.append({str(Path(__file__).parent)!r})
-from opilio.process import start
-child = start("{HERE}:hang")
+from opilio.process import {way}, own_interpreter
+own_interpreter()
+child = {way}("{HERE}:hang")
 print(child.channel.receive().decode(), flush=True)
 if {by!r} == "close":
     child.channel.close()
@@ -144,9 +146,90 @@ time.sleep(1000)
         parent.kill()
 
 
+FORKS = f"""
+import os, subprocess, sys, threading, time
+sys.path.append({str(Path(__file__).parent)!r})
+from opilio.process import fork, own_interpreter, use_one_thread
+use_one_thread()
+"""
+
+
+def output_of(program: str) -> list[str]:
+    """The lines that a program prints that may fork."""
+    done = subprocess.run([sys.executable, "-c", FORKS + program], capture_output=True, text=True, check=True)
+    assert not done.stderr
+    return done.stdout.splitlines()
+
+
+def show_files(channel: Channel) -> None:
+    """A child that sends which files it has open, but for the channel, and where its standard input comes from."""
+    files = {int(file.name) for file in Path("/proc/self/fd").iterdir()} - {channel.fileno()}
+    still_open = sorted(number for number in files if Path(f"/proc/self/fd/{number}").exists())
+    channel.send(f"{still_open} {Path('/proc/self/fd/0').readlink()}".encode())
+
+
+def fail(channel: Channel) -> None:
+    """A child with a defect."""
+    raise ValueError(f"channel {channel.fileno()}")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
+def test_how_a_child_is_forked() -> None:
+    """It has a process group of its own, no Ctrl-C, no file of its parent, not even the channels of other children, and
+    no text that the parent has yet to write; what is imported is there."""
+    said = output_of(f"""
+own_interpreter()
+import wave
+print("one text")
+children = [fork("{HERE}:describe"), fork("{HERE}:show_files")]
+print(children[0].channel.receive().decode().split()[:4])
+print(children[1].channel.receive().decode())
+print([child.process.wait(5) for child in children], children[0].process.poll())
+print(open(f"/proc/self/stat").read().split()[0] == str(os.getpid()))
+""")
+    assert said[0] == "one text"
+    assert said[1] == str([str(min(19, os.getpriority(os.PRIO_PROCESS, 0))), "1", "True", "True"])
+    assert said[2:] == ["[0, 1, 2] /dev/null", "[0, 0] 0", "True"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
+def test_how_a_forked_child_ends() -> None:
+    """It can be waited for and killed; a defect in it is shown, and nothing that its parent was about to do is done."""
+    program = f"""
+own_interpreter()
+hanging, failing = fork("{HERE}:hang"), fork("{HERE}:fail")
+hanging.channel.receive()
+try:
+    hanging.process.wait(0.05)
+except subprocess.TimeoutExpired:
+    print(hanging.process.poll())
+hanging.kill()
+print(hanging.process.wait(5), hanging.process.returncode, failing.process.wait())
+hanging.close(), failing.close(1)
+"""
+    done = subprocess.run([sys.executable, "-c", FORKS + program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["None", "-9 -9 1"]
+    assert "ValueError: channel" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "before", ["", "own_interpreter(); threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()"]
+)
+def test_no_fork_where_it_is_not_safe(before: str) -> None:
+    """In somebody's program, and in a process with threads, a child is started as ever: with its own interpreter."""
+    [said] = output_of(f"""
+{before}
+child = fork("{HERE}:echo", "a")
+child.channel.send(b"1"), child.channel.receive()
+print(b"opilio.process" in open(f"/proc/{{child.process.pid}}/cmdline", "rb").read())
+child.close(5)
+""")
+    assert said == "True"
+
+
 def test_calls() -> None:
     """A result comes back, an error of ours too; a child that is lost is an error with a hint."""
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[Process] = []
     assert call(add, 2, 3, on_start=started.append) == 5
     assert started[0].poll() is not None
     with pytest.raises(InputError, match="not like this") as caught:

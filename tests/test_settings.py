@@ -1,6 +1,7 @@
 """Settings: one TOML file, frozen, with errors that name the next step."""
 
 import dataclasses
+import pickle
 import subprocess
 import sys
 import tomllib
@@ -13,7 +14,17 @@ import pytest
 from opilio import Collection
 from opilio.errors import SettingsError
 from opilio.model import TRANSITIONS, Outcome, OutcomeKind, UrlState, may_become
-from opilio.settings import RENAMED, Settings, current_names, from_table, load, override, parse_assignment, to_toml
+from opilio.settings import (
+    RENAMED,
+    LimitSettings,
+    Settings,
+    current_names,
+    from_table,
+    load,
+    override,
+    parse_assignment,
+    to_toml,
+)
 
 FREE = {"meta": "free", "spaces": ["terms", "pairs"], "meta_weights": {"terms": 2, "pairs": 1.0}}
 
@@ -157,3 +168,17 @@ def test_the_command_line_says_once_that_a_name_is_old(tmp_path: Path) -> None:
     with pytest.warns(FutureWarning):
         Collection(collection.folder).change_settings({"limits.max_pages": 9})
     assert file.read_text().endswith("[limits]\nmax_pages = 9\n\n[learn]\nmined_negatives = 3\nsynchronous = true\n")
+
+
+def test_settings_are_values() -> None:
+    """Sections are equal by what they hold, can be keys, are shown and copied with all of it, and never change."""
+    one, same = LimitSettings(max_pages=5), dataclasses.replace(LimitSettings(), max_pages=5)
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != LimitSettings()
+    assert repr(one).startswith("LimitSettings(max_pages=5, max_time_s=0.0,")
+    assert pickle.loads(pickle.dumps(Settings(limits=one))) == Settings(limits=same)
+    for change in (lambda: setattr(one, "max_pages", 6), lambda: delattr(one, "max_pages")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            change()
+    assert one == same

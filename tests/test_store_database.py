@@ -165,6 +165,34 @@ def test_hosts_topics_and_counters_are_replaced(store: Store) -> None:
     assert store.load_counters() == {"links dropped": 9, "new": 1}
 
 
+def test_topics_are_read_again_after_every_change(store: Store) -> None:
+    """They are remembered; a batch, a user's statement and a change by the store show at once, and no caller can change
+    what is remembered."""
+    filled(store)
+    store.load_topics()[0].keywords.append("none of its own")
+    assert "none of its own" not in store.load_topics()[0].keywords
+    batch = Batch()
+    batch.topics.add(3, 0, "gardens", "/gardens", "good", ["rose"], "")
+    store.write(batch)
+    assert store.load_topics()[-1].name == "gardens"
+    store.query("UPDATE topics SET name = 'parks' WHERE kcid = 3", write=True)
+    assert store.load_topics()[-1].name == "parks"
+    with store.writing() as cursor:
+        cursor.execute("DELETE FROM topics WHERE kcid = 3")
+    assert 3 not in {topic.kcid for topic in store.load_topics()}
+
+
+def test_a_selection_changes_nothing(store: Store) -> None:
+    """A query of ours is not checked, but runs in a transaction that only reads: no row is changed, no file reached."""
+    filled(store)
+    for sql in ("DELETE FROM topics", "CREATE TABLE more (n INTEGER)", "SELECT * FROM read_csv('/etc/passwd')"):
+        with pytest.raises(QueryError):
+            store.select(sql)
+        with pytest.raises(QueryError):
+            list(store.select_pieces(sql))
+    assert store.count_rows("topics")
+
+
 def test_a_replaced_page_leaves_no_old_rows(store: Store) -> None:
     """A page fetched again has the page row, the links and the terms of its new form only; other pages keep theirs."""
     filled(store)

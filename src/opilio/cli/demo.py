@@ -11,7 +11,7 @@ from shlex import quote
 
 import click
 
-from opilio.cli.crawl import make_display
+from opilio.cli.crawl_run import make_display
 from opilio.cli.display import summary
 from opilio.cli.portal import serve_place
 from opilio.cli.steer import show_table

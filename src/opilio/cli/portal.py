@@ -11,7 +11,6 @@ import ipaddress
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,9 +20,8 @@ from shlex import quote
 import click
 
 from opilio.cli.log import LogFormat, choose_format, log_format_option, logs_json, tell, use_json_for_logging
-from opilio.crawl import Collection
 from opilio.errors import InputError, OpilioError
-from opilio.process import Channel, collect_rarely, end_with_parent, start
+from opilio.process import Channel, Process, collect_rarely, end_with_parent, start
 
 PORT = 8765
 TOKEN_VARIABLE = "OPILIO_TOKEN"
@@ -96,7 +94,7 @@ def listen(host: str, port: int, risk: str = "everyone who reaches it can read")
 
 
 @contextlib.contextmanager
-def portal_alongside(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+def portal_alongside(folder: Path, port: int) -> Iterator[Process]:
     """Serve the portal of a collection while a crawl runs in it; the address is printed. It ends with this process."""
     child = start("opilio.cli.portal:run_portal", str(folder), str(port), *(["json"] if logs_json() else []))
     try:
@@ -123,7 +121,7 @@ def run_portal(channel: Channel, folder: str, port: str, log_format: str = LogFo
         tell("hint", error.hint)
 
 
-def stay(process: subprocess.Popen[bytes]) -> None:
+def stay(process: Process) -> None:
     """Keep the portal after the crawl until Ctrl-C."""
     tell("notice", "the portal runs until Ctrl-C")
     with contextlib.suppress(KeyboardInterrupt):
@@ -152,6 +150,7 @@ def publish(folder: Path, target: Path, pages_per_topic: int, name: str, base_ur
     opilio publish birds site --pages-per-topic 20 --name "Birds of the north"
     opilio publish birds site --base-url https://example.org/birds/
     """
+    from opilio.crawl import Collection  # noqa: PLC0415  (`opilio crawl` needs this module before it)
     from opilio.web.publishing import publish as write_site  # noqa: PLC0415
 
     shown_name = name or folder.absolute().name

@@ -22,7 +22,6 @@ import asyncio
 import copy
 import dataclasses
 import functools
-import subprocess
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
@@ -46,7 +45,7 @@ from opilio.learn.training_state import (
     why_nothing_is_learned,
 )
 from opilio.model import TrainingCause, TrainingReason, Visit
-from opilio.process import Child, OnStart
+from opilio.process import Child, OnStart, Process
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.judgements import relevant_directories
@@ -100,7 +99,7 @@ class Teacher(BackgroundTask):
         self._handed_out_s = 0.0
         self._cause: TrainingCause | None = None
         self._slot = TaskSlot(self._end)
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[Process] = []
         self._is_prepared = False
         self._prepared: Child | None = None
         """The process of the first training, if it needs one: started while its examples are fetched."""
@@ -430,7 +429,7 @@ class Teacher(BackgroundTask):
             await self._rejudge(trained.model)
         return changes
 
-    def _has_started(self, process: subprocess.Popen[bytes]) -> None:
+    def _has_started(self, process: Process) -> None:
         self._processes.append(process)
         if self._slot.is_cancelled:
             process.kill()

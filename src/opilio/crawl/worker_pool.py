@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import time
 from collections import deque
@@ -28,12 +29,24 @@ from opilio.crawl.messages import (
 )
 from opilio.errors import OpilioError
 from opilio.model import Fetch, Lease, Outcome, Visit, host_of
-from opilio.process import Channel, Child, collect_rarely, frame, importing, read_message, release_libraries, start
+from opilio.process import (
+    Channel,
+    Child,
+    collect_rarely,
+    fork,
+    frame,
+    importing,
+    name_process,
+    read_message,
+    release_libraries,
+    start,
+)
 from opilio.settings import from_table
 
 if TYPE_CHECKING:  # with libcurl
     from opilio.fetch import Transport
 
+NAME = "opilio-worker"
 SILENCE_REQUESTS = 20  # a worker that is silent for this many times the longest request hangs
 MAX_RESTARTS = 20  # of worker processes within RESTARTS_S: more means that something is wrong with the machine
 RESTARTS_S = 3600.0
@@ -65,10 +78,30 @@ def default_count() -> int:
     return max(1, len(os.sched_getaffinity(0)) - 1)
 
 
+_SHARED = (
+    "importlib.metadata", "numpy", "uvloop", "opilio.analyze.content", "opilio.analyze.sketch", "opilio.analyze.terms",
+    "opilio.features.encoder", "opilio.fetch.addresses", "opilio.fetch.site_rights", "opilio.store.warc",
+)  # fmt: skip
+"""What both an engine and its workers need: it is imported before they part."""
+_forked: list[Child] = []
+
+
+def fork_early(count: int) -> None:
+    """Fork worker processes for the crawl that this process is about to start. It has imported nothing large yet."""
+    for module in _SHARED:
+        importlib.import_module(module)
+    _forked.extend(fork(WORKER.target, *WORKER.arguments) for _ in range(count or default_count()))
+
+
 @contextlib.contextmanager
 def started_early(count: int) -> Iterator[list[Child]]:
-    """Worker processes that load their modules while the engine prepares itself; those that nobody takes are ended."""
-    children = [start(WORKER.target, *WORKER.arguments) for _ in range(count or default_count())]
+    """Worker processes that load their modules while the engine prepares itself; those that nobody takes are ended.
+
+    They are those that were forked, or new ones.
+    """
+    missing = max(0, (count or default_count()) - len(_forked))
+    children = [*_forked, *(start(WORKER.target, *WORKER.arguments) for _ in range(missing))]
+    _forked.clear()
     try:
         yield children
     finally:
@@ -422,6 +455,7 @@ def work(channel: Channel) -> None:
     """The work of a worker process."""
     import uvloop  # noqa: PLC0415
 
+    name_process(NAME)  # one that was forked has the command line of its engine
     collect_rarely()
     uvloop.run(_serve(channel))
     os._exit(0)  # all is closed; to free a million remembered words one by one takes a tenth of a second

@@ -1,7 +1,7 @@
 """Child processes: how Opilio starts them, how it talks to them, and how they end.
 
 Work that holds the GIL for long, that may crash, or that must not share memory with the engine is done in a
-child process. `start` starts every one of them in the same way (`child.py`):
+child process. `start` starts them in the same way (`child.py`):
 
     child = start("opilio.crawl.worker_pool:work")  # MODULE:FUNCTION
     child.channel.send(b"a message")
@@ -10,7 +10,8 @@ child process. `start` starts every one of them in the same way (`child.py`):
 The child runs `python -P -m opilio.process`, imports the module from where its parent imports, and calls the function
 with its end of the channel. It leads a process group of its own, so Ctrl-C reaches the parent only. `call` is the short
 form for one function call whose result is wanted; `prepare` starts its child ahead of time, so that it has imported
-what it needs when the call comes.
+what it needs when the call comes. A command forks its workers (`fork`) as long as it has no threads, which saves them
+the start of an interpreter and the imports that both need.
 
 A channel is a pair of connected sockets (`channel.py`). A message is its length in eight bytes, then its bytes; what
 the bytes mean (msgpack or pickle) is up to the two ends. Both ends are ours: nothing that was fetched is ever
@@ -39,6 +40,7 @@ from opilio.process.interpreter import (
     lighten_duckdb,
     lighten_pyarrow,
     loader,
+    name_process,
     own_interpreter,
     release_libraries,
     share_one_heap,
@@ -47,7 +49,7 @@ from opilio.process.interpreter import (
 
 if TYPE_CHECKING:
     from opilio.process.channel import Channel, frame, read_message
-    from opilio.process.child import NICENESS, Child, OnStart, call, end_with_parent, prepare, start
+    from opilio.process.child import NICENESS, Child, OnStart, Process, call, end_with_parent, fork, prepare, start
 
 __all__ = [
     "INTERRUPTED",
@@ -55,11 +57,13 @@ __all__ = [
     "Channel",
     "Child",
     "OnStart",
+    "Process",
     "call",
     "collect_rarely",
     "end_with_parent",
     "exit_at_once",
     "exit_quickly",
+    "fork",
     "frame",
     "importing",
     "let_interrupt_exit",
@@ -67,6 +71,7 @@ __all__ = [
     "lighten_duckdb",
     "lighten_pyarrow",
     "loader",
+    "name_process",
     "own_interpreter",
     "prepare",
     "read_message",
@@ -78,7 +83,9 @@ __all__ = [
 
 _MODULES = {
     **dict.fromkeys(("Channel", "frame", "read_message"), "channel"),
-    **dict.fromkeys(("NICENESS", "Child", "OnStart", "call", "end_with_parent", "prepare", "start"), "child"),
+    **dict.fromkeys(
+        ("NICENESS", "Child", "OnStart", "Process", "call", "end_with_parent", "fork", "prepare", "start"), "child"
+    ),
 }
 
 __getattr__ = loader(__name__, _MODULES)

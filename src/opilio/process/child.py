@@ -11,17 +11,46 @@ import socket
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn, Protocol
 
 from opilio.errors import OpilioError
 from opilio.process.channel import Channel
-from opilio.process.interpreter import SINGLE_THREADED, exit_quickly, importing, own_interpreter
+from opilio.process.interpreter import SINGLE_THREADED, exit_quickly, importing, is_own, own_interpreter
 
 NICENESS = 10
 """Of work that can wait: the scheduler gives it a tenth of the time that it gives to other work."""
-OnStart = Callable[[subprocess.Popen[bytes]], object]
+
+
+class Process(Protocol):
+    """A process that we have started, as `subprocess.Popen` shows it."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, minus the signal that ended it; None as long as nobody has seen it end."""
+        ...
+
+    def poll(self) -> int | None:
+        """Look whether it has ended; its exit code."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended; its exit code. Raises `subprocess.TimeoutExpired`."""
+        ...
+
+    def kill(self) -> None:
+        """Kill it, unless it has been seen to end."""
+        ...
+
+
+OnStart = Callable[[Process], object]
 """Receives a process when it has been started, so that another thread can kill it."""
 
 
@@ -31,7 +60,7 @@ OnStart = Callable[[subprocess.Popen[bytes]], object]
 class Child:
     """A child process and the channel to it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], channel: Channel) -> None:
+    def __init__(self, process: Process, channel: Channel) -> None:
         self.process = process
         self.channel = channel
 
@@ -92,6 +121,61 @@ def start(
     return Child(process, Channel(ours))
 
 
+def fork(target: str, *arguments: str) -> Child:
+    """Start a child as `start` does, but as a copy of this process, where that is safe.
+
+    So it starts no interpreter, has what is imported here, and shares the memory of it. That is safe in a process of
+    ours on Linux that has no threads: it must not have begun to work.
+    """
+    if not (sys.platform == "linux" and is_own() and len(list(Path("/proc/self/task").iterdir())) == 1):
+        return start(target, *arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()  # else the child would write the same text again
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if not pid:
+        _live_as_child(theirs.detach(), target, *arguments)
+    theirs.close()
+    return Child(_Forked(pid), Channel(ours))
+
+
+class _Forked:
+    """A process that was forked."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._reaping = threading.Lock()
+        with contextlib.suppress(OSError):  # it does so itself, now or later
+            os.setpgid(pid, pid)
+
+    def poll(self) -> int | None:
+        with self._reaping:
+            if self.returncode is None:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+            return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.poll() is None:
+            ended = select.poll()
+            descriptor = os.pidfd_open(self.pid)
+            try:
+                ended.register(descriptor, select.POLLIN)
+                ended.poll(None if timeout is None else timeout * 1000)
+            finally:
+                os.close(descriptor)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        return code
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
 def _environment(base: Mapping[str, str]) -> dict[str, str]:
     """The environment of a child: one thread of linear algebra, and modules come from where ours come from."""
     folders = dict.fromkeys([*sys.path, *base.get("PYTHONPATH", "").split(os.pathsep)])
@@ -148,6 +232,27 @@ def main(arguments: Sequence[str]) -> None:
     os.nice(int(niceness))  # now: imports alongside a busy crawl would take ten times as long
     function(Channel(socket.socket(fileno=int(descriptor))), *rest)
     exit_quickly()
+
+
+def _live_as_child(descriptor: int, target: str, *arguments: str) -> NoReturn:
+    """Be a child that was just forked: with a process group and standard input of its own, and no files of the parent.
+
+    It must not return: all that the parent was about to do is still on the stack.
+    """
+    code = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.setpgid(0, 0)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.closerange(3, descriptor)  # with the parent's ends of channels, which would never be seen to close
+        os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
+        main([target, str(descriptor), "0", *arguments])
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def answer_call(channel: Channel, *modules: str) -> None:

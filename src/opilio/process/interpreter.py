@@ -40,6 +40,11 @@ def own_interpreter() -> None:
     _is_ours.set()
 
 
+def is_own() -> bool:
+    """Whether this process runs a command of ours."""
+    return _is_ours.is_set()
+
+
 def exit_quickly(code: int = 0) -> None:
     """Let this process of ours, whose work is done, end without freeing its objects one by one, which takes 0.1 s.
 
@@ -172,6 +177,12 @@ def collect_rarely() -> None:
     again and again took a tenth of all CPU time.
     """
     gc.set_threshold(100_000, 20, 100)
+
+
+def name_process(name: str) -> None:
+    """Call this process something in `top` and `ps -o comm`, which show 15 characters of it, where the system can."""
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as shown:  # noqa: PTH123
+        shown.write(name)
 
 
 _MADV_DONTNEED = 4  # of mman.h

@@ -6,9 +6,10 @@ are in the names: `_s` is seconds, `_bytes` is bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, dataclass, field, fields
 from fnmatch import fnmatchcase
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
@@ -22,8 +23,43 @@ RENAMED = {
 """Old name of a setting -> its name now. The old names are accepted, with a notice, until the next release."""
 
 
-@dataclass(frozen=True)
-class LimitSettings:
+T = TypeVar("T")
+
+
+class _Section:
+    """What a frozen dataclass has. To write these methods anew for each section would take every process 10 ms."""
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        values = zip(fields(self), self._values(), strict=True)  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{f.name}={value!r}' for f, value in values)})"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in self.__dict__:  # it is set once, when the object is made
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def _section(cls: type[T]) -> type[T]:
+    """A frozen dataclass."""
+    make: Callable[[type[T]], type[T]] = dataclass(eq=False, repr=False)
+    return make(cls)
+
+
+@_section
+class LimitSettings(_Section):
     """When the crawl ends. 0 means no limit."""
 
     # The crawl ends when this many pages are stored.
@@ -54,8 +90,8 @@ class LimitSettings:
     when_dry: str = "go-on"
 
 
-@dataclass(frozen=True)
-class ScopeSettings:
+@_section
+class ScopeSettings(_Section):
     """Which hosts may be fetched from at all. A domain includes its subdomains."""
 
     # Domains that are never fetched from, such as search engines and social networks.
@@ -71,8 +107,8 @@ class ScopeSettings:
     stay_on_seed_domains: bool = False
 
 
-@dataclass(frozen=True)
-class FrontierSettings:
+@_section
+class FrontierSettings(_Section):
     """Which URL is fetched next."""
 
     # The order in which URLs are fetched: `auto` (`evidence`, or `best-first` while no topic is known), `evidence`
@@ -141,8 +177,8 @@ _DOCUMENT_TYPES = (
 )
 
 
-@dataclass(frozen=True)
-class FetchSettings:
+@_section
+class FetchSettings(_Section):
     """How pages are fetched."""
 
     # Concurrent requests to one host.
@@ -233,8 +269,8 @@ THIRD_PARTY = ("script", "stylesheet", "fetch")
 """What `render.third_party` may name."""
 
 
-@dataclass(frozen=True)
-class RenderSettings:
+@_section
+class RenderSettings(_Section):
     """Pages whose text a script writes: they are opened in a browser (Chromium), which needs the extra
     `opilio[render]`."""
 
@@ -282,8 +318,8 @@ RESERVATIONS = ("noai", "tdm", "ai.txt")
 """What `robots.obey_rights` may name."""
 
 
-@dataclass(frozen=True)
-class RobotsSettings:
+@_section
+class RobotsSettings(_Section):
     """Rules that sites set for crawlers."""
 
     # Obey robots.txt (RFC 9309).
@@ -316,8 +352,8 @@ class RobotsSettings:
         return self.rights_files or bool({"tdm", "ai.txt"} & {*self.obey_rights})
 
 
-@dataclass(frozen=True)
-class DuplicateSettings:
+@_section
+class DuplicateSettings(_Section):
     """How pages that the crawl already has are recognised."""
 
     # Same IP address and path under another host name: `learn` (two hosts are aliases once their pages proved equal),
@@ -335,8 +371,8 @@ class DuplicateSettings:
     canonical: bool = True
 
 
-@dataclass(frozen=True)
-class TrapSettings:
+@_section
+class TrapSettings(_Section):
     """Limits that protect the crawl from sites with endlessly many URLs. URLs beyond them are not fetched."""
 
     # Characters in a URL.
@@ -368,8 +404,8 @@ class TrapSettings:
     hidden_links: bool = True
 
 
-@dataclass(frozen=True)
-class DocumentSettings:
+@_section
+class DocumentSettings(_Section):
     """Limits on reading files that are not web pages: PDF, office documents, archives."""
 
     # A file that takes longer is unreadable; the process that reads it is killed.
@@ -386,8 +422,8 @@ class DocumentSettings:
     max_pages: int = 500
 
 
-@dataclass(frozen=True)
-class ClassifySettings:
+@_section
+class ClassifySettings(_Section):
     """How pages are classified."""
 
     # `keywords` (matches the keywords of the topics; needs no training), `svm` (BINGO), `bayes` (Focus), `cosine`
@@ -440,8 +476,8 @@ class ClassifySettings:
     encoder: str = ""
 
 
-@dataclass(frozen=True)
-class OasisSettings:
+@_section
+class OasisSettings(_Section):
     """The filter of the classifier `oasis`."""
 
     # File of terms and collocations chosen by an expert (`opilio topics propose` writes one to edit). Empty: the most
@@ -474,8 +510,8 @@ class OasisSettings:
     directories: bool = True
 
 
-@dataclass(frozen=True)
-class LearnSettings:
+@_section
+class LearnSettings(_Section):
     """How a crawl learns from the pages it finds."""
 
     # The crawl looks for archetypes and trains a model with them after this many more relevant pages. 0: never.
@@ -515,8 +551,8 @@ class LearnSettings:
     synchronous: bool = False
 
 
-@dataclass(frozen=True)
-class LabellerSettings:
+@_section
+class LabellerSettings(_Section):
     """A language model that answers the crawl's questions in your place. Off unless `url` is set."""
 
     # Base URL of an endpoint for chat completions in the form of OpenAI's API, such as http://127.0.0.1:11434/v1. The
@@ -536,8 +572,8 @@ class LabellerSettings:
     timeout_s: float = 60.0
 
 
-@dataclass(frozen=True)
-class RevisitSettings:
+@_section
+class RevisitSettings(_Section):
     """When stored pages are visited again by themselves."""
 
     # Keep the collection fresh: the crawl does not end when no URL is queued, but visits stored pages again when they
@@ -557,8 +593,8 @@ class RevisitSettings:
     share: float = 0.5
 
 
-@dataclass(frozen=True)
-class StoreSettings:
+@_section
+class StoreSettings(_Section):
     """What is stored, and how it is written."""
 
     # Write WARC files.
@@ -581,8 +617,8 @@ class StoreSettings:
     memory_bytes: int = GIB
 
 
-@dataclass(frozen=True)
-class SearchSettings:
+@_section
+class SearchSettings(_Section):
     """The index behind `opilio search` and the portal's search."""
 
     # Update the index while a crawl runs. Otherwise it is updated at the next search.
@@ -591,8 +627,8 @@ class SearchSettings:
     update_s: float = 10.0
 
 
-@dataclass(frozen=True)
-class SeedSettings:
+@_section
+class SeedSettings(_Section):
     """Services that find pages to start from (docs/guides/seeds.md)."""
 
     # Seed providers, each as `name=address`: `searxng`, `opensearch`, `mediawiki`, `cdx`, `opilio`, or the name of a
@@ -608,8 +644,8 @@ class SeedSettings:
     max_bytes: int = 8 * MIB
 
 
-@dataclass(frozen=True)
-class FederationSettings:
+@_section
+class FederationSettings(_Section):
     """Other collections that this one works together with."""
 
     # TOML file that lists them (docs/guides/federation.md); URLs that suit their topics are forwarded. Empty: none.
@@ -618,8 +654,8 @@ class FederationSettings:
     deliver_s: float = 30.0
 
 
-@dataclass(frozen=True)
-class RunSettings:
+@_section
+class RunSettings(_Section):
     """The system that runs, processes and randomness."""
 
     # Run the system of a paper instead of Opilio's own: `focus`, `bingo`, `best-n-first` or `oasis`. Its values are the
@@ -632,8 +668,8 @@ class RunSettings:
     seed: int = 0
 
 
-@dataclass(frozen=True)
-class Settings:
+@_section
+class Settings(_Section):
     """All settings of a collection: one section of crawl.toml for each field."""
 
     given: ClassVar[frozenset[str]] = frozenset()

@@ -8,7 +8,7 @@ Invariants, in the order in which they matter:
    the database has and possibly a few records more, which `warc.recover` gives back without the network.
 3. Every reader that goes through `Store` sees all that was committed before it asked.
 4. A statement of the user cannot write unless it was allowed to, and can never reach a file, the network or the
-   configuration (`guard`).
+   configuration (`guard`). Queries of this package's own (`Store.select`) are not checked; they too can only read.
 
 The tables are described in `schema.sql` and change by numbered `migrations` (`schema.py`). What accumulates (pages,
 links, terms, visits) is only ever appended, in columns, from Arrow tables; that is what keeps the rate flat from the

@@ -45,10 +45,10 @@ class ArchivedOrigin(NamedTuple):
 def sifting_progress(store: Store, model: str, archives: Sequence[tuple[str, int]]) -> list[LaneProgress]:
     """The lanes that were begun of some archives, which are given by name and size, with one model."""
     names = [f"{name} {size}" for name, size in archives]
-    return [LaneProgress(*row) for row in store.query(_PROGRESS, [model, names], max_rows=2**24).rows]
+    return [LaneProgress(*row) for row in store.select(_PROGRESS, [model, names], max_rows=2**24).rows]
 
 
 def archived_origins(store: Store, oids: Sequence[int]) -> dict[int, ArchivedOrigin]:
     """Where those of some pages that came from an archive, not from the web, were in it; by oid."""
-    rows = store.query(_ORIGINS, [list(oids)], max_rows=len(oids)).rows if oids else []
+    rows = store.select(_ORIGINS, [list(oids)], max_rows=len(oids)).rows if oids else []
     return {oid: ArchivedOrigin(*origin) for oid, *origin in rows}

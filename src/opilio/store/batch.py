@@ -7,12 +7,11 @@ are seconds since the epoch, 0.0 meaning never; terms and links of a page stay t
 
 from __future__ import annotations
 
-# ruff: noqa: RUF009  (_column is dataclasses.field under a shorter name)
 import dataclasses
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,24 +28,37 @@ _WORDS, _VOTES = pa.list_(pa.string()), pa.map_(pa.string(), pa.float32())
 
 
 def _column(arrow_type: pa.DataType) -> Any:
-    return field(default_factory=list, metadata={"type": arrow_type})
+    """Declare a column: each object has a list of its own, which is empty at first."""
+    return arrow_type
 
 
-@dataclass(slots=True)
 class Rows:
-    """Base of the tables of a batch: one list per column, named as in the database."""
+    """Base of the tables of a batch: one list per column, named as in the database.
+
+    They are no dataclasses: to make two dozen of those would take a hundredth of a second at each start.
+    """
+
+    types: ClassVar[dict[str, pa.DataType]] = {}
+    """The columns, and what each becomes in Arrow."""
+
+    def __init_subclass__(cls) -> None:
+        cls.types = {name: vars(cls)[name] for name in cls.__annotations__}
+
+    def __init__(self) -> None:
+        for name in self.types:
+            setattr(self, name, [])
 
     def add(self, *values: Any) -> None:
         """Append one row, its values in the order of the columns."""
-        for name, value in zip(self.__dataclass_fields__, values, strict=True):
+        for name, value in zip(self.types, values, strict=True):
             getattr(self, name).append(value)
 
     def __len__(self) -> int:
-        return len(getattr(self, next(iter(self.__dataclass_fields__))))
+        return len(getattr(self, next(iter(self.types))))
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
-        arrays = {f.name: _array(f.name, getattr(self, f.name), f.metadata["type"]) for f in dataclasses.fields(self)}
+        arrays = {name: _array(name, getattr(self, name), kind) for name, kind in self.types.items()}
         uneven = [f"{name} {len(array)}" for name, array in arrays.items() if len(array) != len(self)]
         if uneven:
             raise ValueError(f"{type(self).__name__}: columns of unlike length: {len(self)} rows, but {uneven}")
@@ -65,7 +77,6 @@ def _array(name: str, values: list[Any], arrow_type: pa.DataType) -> pa.Array:
         raise ValueError(f"column {name}: {error}") from error
 
 
-@dataclass(slots=True)
 class UrlRows(Rows):
     """New rows of `crawl`, ascending by oid."""
 
@@ -87,7 +98,6 @@ class UrlRows(Rows):
     lastvisited: list[float] = _column(TIME)
 
 
-@dataclass(slots=True)
 class ChangeRows(Rows):
     """Changes of rows of `crawl`, also of rows new in this batch; the last of several changes of one oid counts."""
 
@@ -102,7 +112,6 @@ class ChangeRows(Rows):
     lastvisited: list[float] = _column(TIME)
 
 
-@dataclass(slots=True)
 class FollowedRows(Rows):
     """URLs of `crawl` that are followed for the first time: how they are reached now."""
 
@@ -112,7 +121,6 @@ class FollowedRows(Rows):
     hops: list[int] = _column(_INT16)
 
 
-@dataclass(slots=True)
 class HostRows(Rows):
     """New or changed hosts; each sid at most once in a batch."""
 
@@ -126,7 +134,6 @@ class HostRows(Rows):
     next_visit: list[float] = _column(TIME)
 
 
-@dataclass(slots=True)
 class OriginRows(Rows):
     """New or changed origins; each sid and scheme at most once in a batch."""
 
@@ -140,7 +147,6 @@ class OriginRows(Rows):
     met: list[float] = _column(TIME)
 
 
-@dataclass(slots=True)
 class RobotsRows(Rows):
     """Texts of robots.txt."""
 
@@ -150,7 +156,6 @@ class RobotsRows(Rows):
     text: list[str] = _column(_LONG_TEXT)
 
 
-@dataclass(slots=True)
 class PageRows(Rows):
     """Pages stored."""
 
@@ -185,7 +190,6 @@ class PageRows(Rows):
     rights: list[str | None] = _column(_TEXT)
 
 
-@dataclass(slots=True)
 class PagePictureRows(Rows):
     """Addresses of pictures that pages name."""
 
@@ -195,7 +199,6 @@ class PagePictureRows(Rows):
     icon: list[str] = _column(_TEXT)
 
 
-@dataclass(slots=True)
 class PictureRows(Rows):
     """Pictures requested."""
 
@@ -209,7 +212,6 @@ class PictureRows(Rows):
     data: list[bytes | None] = _column(_BLOB)
 
 
-@dataclass(slots=True)
 class LinkRows(Rows):
     """Links of pages: a row here is a page, and becomes as many rows of `links` as it has links."""
 
@@ -232,7 +234,7 @@ class LinkRows(Rows):
 
     def to_arrow(self) -> pa.Table:
         """One row per link, without a Python object for any of them."""
-        if {len(getattr(self, name)) for name in self.__dataclass_fields__} != {len(self)}:
+        if {len(getattr(self, name)) for name in self.types} != {len(self)}:
             raise ValueError("LinkRows: columns of unlike length")
         counts = np.fromiter(map(len, self.links), np.int64, len(self.links))
         columns = {
@@ -272,7 +274,6 @@ def _names(pages: list[bytes], names: Sequence[str]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(codes, pa.array([str(name) for name in names]))
 
 
-@dataclass(slots=True)
 class TermRows(Rows):
     """Terms of pages: a row here is a page, and becomes as many rows of `terms` as it has terms."""
 
@@ -290,7 +291,6 @@ class TermRows(Rows):
         return pa.table({"oid": np.repeat(np.array(self.oid, dtype=np.int64), per_page), "tid": tids, "freq": freqs})
 
 
-@dataclass(slots=True)
 class LexiconRows(Rows):
     """Stems not reported before."""
 
@@ -298,7 +298,6 @@ class LexiconRows(Rows):
     term: list[str] = _column(_TEXT)
 
 
-@dataclass(slots=True)
 class VisitRows(Rows):
     """Requests made."""
 
@@ -315,7 +314,6 @@ class VisitRows(Rows):
     warc_bytes: list[int] = _column(_INT64)
 
 
-@dataclass(slots=True)
 class RevisitRows(Rows):
     """Visits to pages that were stored before: counted in `revisits`."""
 
@@ -325,7 +323,6 @@ class RevisitRows(Rows):
     """That of the text that came; None: the server said that nothing has changed."""
 
 
-@dataclass(slots=True)
 class SiftedRows(Rows):
     """Pages that came out of archives."""
 
@@ -336,7 +333,6 @@ class SiftedRows(Rows):
     joined: list[float] = _column(TIME)
 
 
-@dataclass(slots=True)
 class ArchiveRows(Rows):
     """How far archives have been sifted; each archive, model and lane at most once in a batch."""
 
@@ -354,7 +350,6 @@ class ArchiveRows(Rows):
     stored: list[int] = _column(_INT64)
 
 
-@dataclass(slots=True)
 class RedirectRows(Rows):
     """Redirects followed."""
 
@@ -363,7 +358,6 @@ class RedirectRows(Rows):
     status: list[int] = _column(_INT16)
 
 
-@dataclass(slots=True)
 class DuplicateRows(Rows):
     """Pages recognised as one we have."""
 
@@ -372,7 +366,6 @@ class DuplicateRows(Rows):
     step: list[str] = _column(_TEXT)
 
 
-@dataclass(slots=True)
 class TopicRows(Rows):
     """New or changed topics; each kcid at most once in a batch."""
 
@@ -385,7 +378,6 @@ class TopicRows(Rows):
     description: list[str] = _column(_TEXT)
 
 
-@dataclass(slots=True)
 class SeedRows(Rows):
     """URLs the user named."""
 
@@ -398,10 +390,9 @@ class SeedRows(Rows):
 
     def add(self, *values: Any) -> None:
         """Append one row; `found` may be left out."""
-        Rows.add(self, *values, *([None] * (len(self.__dataclass_fields__) - len(values))))
+        Rows.add(self, *values, *([None] * (len(self.types) - len(values))))
 
 
-@dataclass(slots=True)
 class TrainingRows(Rows):
     """Documents to learn from."""
 
@@ -415,7 +406,6 @@ class TrainingRows(Rows):
     added: list[float] = _column(TIME)
 
 
-@dataclass(slots=True)
 class ModelRows(Rows):
     """Models trained."""
 
@@ -432,7 +422,6 @@ class ModelRows(Rows):
     model: list[bytes] = _column(_BLOB)
 
 
-@dataclass(slots=True)
 class JudgementRows(Rows):
     """What models said of pages."""
 
@@ -454,7 +443,6 @@ class JudgementRows(Rows):
         )  # fmt: skip
 
 
-@dataclass(slots=True)
 class NoticeRows(Rows):
     """What the crawl had to say."""
 

@@ -87,29 +87,29 @@ class HostCount(NamedTuple):
 
 def count_by_topic(store: Store, chosen: CensusScope) -> dict[int | None, tuple[int, int]]:
     """By topic: pages, and relevant pages. None stands for pages that no topic took."""
-    rows = store.query(_BY_TOPIC, chosen.values(), max_rows=2**16).rows
+    rows = store.select(_BY_TOPIC, chosen.values(), max_rows=2**16).rows
     return {kcid: (pages, relevant) for kcid, pages, relevant in rows}
 
 
 def count_by_host(store: Store, chosen: CensusScope, limit: int) -> list[HostCount]:
     """The hosts with the most pages."""
-    return [HostCount(*row) for row in store.query(_BY_HOST, {**chosen.values(), "limit": limit}).rows]
+    return [HostCount(*row) for row in store.select(_BY_HOST, {**chosen.values(), "limit": limit}).rows]
 
 
 def count_around(store: Store, chosen: CensusScope) -> list[tuple[int, int, int]]:
     """How many irrelevant pages that a topic took were found on relevant pages of which topic: (that, this, pages)."""
-    return store.query(_AROUND, chosen.values(), max_rows=2**20).rows
+    return store.select(_AROUND, chosen.values(), max_rows=2**20).rows
 
 
 def latest_pages(store: Store, chosen: CensusScope, *, relevant: bool, limit: int) -> list[int]:
     """The latest pages that are relevant, or are not."""
     wanted = {**chosen.values(), "relevant": relevant, "sample": limit}
-    return [oid for (oid,) in store.query(_LATEST, wanted).rows]
+    return [oid for (oid,) in store.select(_LATEST, wanted).rows]
 
 
 def count_queued(store: Store) -> dict[int, int]:
     """How many URLs are queued, by topic."""
-    return dict(store.query(_QUEUED, max_rows=2**16).rows)
+    return dict(store.select(_QUEUED, max_rows=2**16).rows)
 
 
 # -- drift
@@ -119,7 +119,7 @@ def first_and_latest_accepted(
     store: Store, kcids: Iterable[int], exclude: Sequence[int], window: int
 ) -> tuple[list[int], list[int]] | None:
     """The first and the latest `window` relevant pages of some topics; None while these are not all different ones."""
-    rows = store.query(_ACCEPTED, [sorted(kcids), list(exclude), window]).rows
+    rows = store.select(_ACCEPTED, [sorted(kcids), list(exclude), window]).rows
     if len({oid for _, oid in rows}) != 2 * window:
         return None
     return [oid for end, oid in rows if end == 0], [oid for end, oid in rows if end == 1]
@@ -127,7 +127,7 @@ def first_and_latest_accepted(
 
 def latest_irrelevant(store: Store, limit: int) -> list[int]:
     """The latest pages that are not relevant."""
-    return [oid for (oid,) in store.query(_IRRELEVANT, [limit]).rows]
+    return [oid for (oid,) in store.select(_IRRELEVANT, [limit]).rows]
 
 
 # -- recall
@@ -145,10 +145,10 @@ class RequestPiece(NamedTuple):
 
 def request_pieces(store: Store, pieces: int) -> list[RequestPiece]:
     """The requests in pieces, each as long as all before it; all that is before the first `pieces` is one more."""
-    return [RequestPiece(*row) for row in store.query(_PIECES, [pieces]).rows]
+    return [RequestPiece(*row) for row in store.select(_PIECES, [pieces]).rows]
 
 
 def urls_ahead(store: Store, since: datetime.datetime | None) -> tuple[int, int]:
     """How many URLs are queued, and how many were found since a moment and are queued or were fetched."""
-    [[queued, fresh]] = store.query(_AHEAD, [since]).rows
+    [[queued, fresh]] = store.select(_AHEAD, [since]).rows
     return queued, fresh

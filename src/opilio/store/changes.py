@@ -54,8 +54,8 @@ def changes_since(
 ) -> dict[str, Any]:
     """How many pages are new, changed and gone, and the best of each."""
     period = {"since": since_s, "until": until_s, "all_pages": all_pages}
-    counts = dict(store.query(_COUNTS, period).rows)
-    found = store.query(_LISTED, period | {"limit": limit}, max_rows=len(KINDS) * limit)
+    counts = dict(store.select(_COUNTS, period).rows)
+    found = store.select(_LISTED, period | {"limit": limit}, max_rows=len(KINDS) * limit)
     listed: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
     for kind, *values in found.rows:
         listed[kind].append(dict(zip(found.columns[1:], values, strict=True)))

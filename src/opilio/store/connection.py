@@ -39,10 +39,11 @@ def connect(path: Path, *, memory_bytes: int, read_only: bool, threads: int = 0)
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
     }
+    is_new = not path.exists()
     try:
         connection = duckdb.connect(str(path), read_only=read_only, config=config)
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
-        if read_only or not _is_fragmented(connection):
+        if read_only or is_new or not _is_fragmented(connection):
             connection.execute("SET max_vacuum_tasks = 0")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
@@ -118,7 +119,7 @@ class DatabaseFile:
         self.turn = threading.RLock()
         """Held by whoever changes anything."""
         self.edits = 0
-        """How often rows were changed otherwise than by a batch."""
+        """How often rows were changed otherwise than by a batch, or topics in any way."""
         self._connection: duckdb.DuckDBPyConnection | None = connection  # only ever used to make cursors
 
     @property

@@ -43,6 +43,8 @@ class Store:
         reader = StoreReader(self._file, self._writer.fold_journal)
         loader = Loader(reader)
         self.load_figures = self._writer.load_figures
+        self.select = reader.select
+        self.select_pieces = reader.select_pieces
         self.query = reader.query
         self.stream = reader.stream
         self.reading = reader.snapshot

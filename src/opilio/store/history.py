@@ -141,18 +141,18 @@ class RunRow(NamedTuple):
 
 def load_runs(store: Store) -> list[RunRow]:
     """All runs, oldest first."""
-    return [RunRow(*row) for row in store.query(_RUNS, max_rows=2**16).rows]
+    return [RunRow(*row) for row in store.select(_RUNS, max_rows=2**16).rows]
 
 
 def last_visit(store: Store, since: datetime.datetime, before: datetime.datetime | None) -> datetime.datetime | None:
     """The last request between two moments; None when there was none."""
-    found: datetime.datetime | None = store.query(_LAST_VISIT, [since, before, before]).rows[0][0]
+    found: datetime.datetime | None = store.select(_LAST_VISIT, [since, before, before]).rows[0][0]
     return found
 
 
 def notices_with_times(store: Store, limit: int) -> list[tuple[datetime.datetime, str, str, str, str]]:
     """The latest notices, newest first: when, kind, text, what can be done in words and as JSON."""
-    return store.query(_NOTICES, [limit]).rows
+    return store.select(_NOTICES, [limit]).rows
 
 
 # -- harvest and speed
@@ -173,7 +173,7 @@ class HarvestPart(NamedTuple):
 
 def harvest_parts(store: Store, points: int) -> list[HarvestPart]:
     """All pages in at most `points` parts, oldest first."""
-    rows = store.query(_HARVEST, {"points": points}, max_rows=points + 1).rows
+    rows = store.select(_HARVEST, {"points": points}, max_rows=points + 1).rows
     return [HarvestPart(*row[1:]) for row in rows]
 
 
@@ -190,7 +190,7 @@ def requests_by_time(
     `started` are the beginnings of the runs, `before_s` the seconds of crawling before each.
     """
     asked: dict[str, Any] = {"started": list(started), "before_s": list(before_s), "step_s": step_s}
-    rows = store.query(_SPEED, asked, max_rows=max_parts).rows
+    rows = store.select(_SPEED, asked, max_rows=max_parts).rows
     return {part: (pages, requests) for part, pages, requests in rows}
 
 
@@ -214,7 +214,7 @@ class HostFigures(NamedTuple):
 
 def host_figures(store: Store, top: int) -> list[HostFigures]:
     """The hosts with the most pages, those that fail most and those with the most queued URLs: `top` of each."""
-    return [HostFigures(*row) for row in store.query(_HOSTS, {"top": top}, max_rows=3 * top).rows]
+    return [HostFigures(*row) for row in store.select(_HOSTS, {"top": top}, max_rows=3 * top).rows]
 
 
 # -- the last crawl
@@ -236,11 +236,11 @@ class StoredFigures:
 
 def stored_figures(store: Store, max_notices: int) -> StoredFigures:
     """The figures of the last crawl."""
-    reasons = store.query(_REASON).rows
-    notices = reversed(store.query(_LAST_NOTICES, [max_notices]).rows)
+    reasons = store.select(_REASON).rows
+    notices = reversed(store.select(_LAST_NOTICES, [max_notices]).rows)
     return StoredFigures(
         reason=reasons[0][0] if reasons else "never crawled",
-        hosts=dict(store.query(_HOST_STATES).rows),
-        queued=dict(store.query(_QUEUED).rows),
+        hosts=dict(store.select(_HOST_STATES).rows),
+        queued=dict(store.select(_QUEUED).rows),
         notices=[dict(zip(("kind", "text", "remedy", "remedies"), notice, strict=True)) for notice in notices],
     )

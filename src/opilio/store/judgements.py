@@ -159,23 +159,23 @@ def apply_judgements(connection: duckdb.DuckDBPyConnection, judged: pa.Table) ->
 
 def pages_of_older_models(store: Store, version: int) -> list[int]:
     """The pages that a model before `version` judged and whose text is kept, in the order they were stored."""
-    return [oid for piece in store.stream(_OLDER_OIDS, [version]) for oid in piece.column(0).to_pylist()]
+    return [oid for piece in store.select_pieces(_OLDER_OIDS, [version]) for oid in piece.column(0).to_pylist()]
 
 
 def count_of_older_models(store: Store, version: int) -> int:
     """How many pages that is."""
-    return int(store.query(_OLDER_COUNT, [version]).rows[0][0])
+    return int(store.select(_OLDER_COUNT, [version]).rows[0][0])
 
 
 def load_pages_to_rejudge(store: Store, version: int, oids: Sequence[int]) -> list[JudgedPage]:
     """Those of some pages that a model before `version` judged."""
-    rows = store.query(_OLDER_PAGES, [version, list(oids)], max_rows=len(oids)).rows
+    rows = store.select(_OLDER_PAGES, [version, list(oids)], max_rows=len(oids)).rows
     return [JudgedPage(*row) for row in rows]
 
 
 def relevances(store: Store, oids: Collection[int]) -> dict[int, float]:
     """The relevance of some pages, as they are judged now."""
-    return dict(store.query(_RELEVANCES, [sorted(oids)], max_rows=len(oids) + 1).rows)
+    return dict(store.select(_RELEVANCES, [sorted(oids)], max_rows=len(oids) + 1).rows)
 
 
 def relevance_of(cursor: duckdb.DuckDBPyConnection, oids: Column) -> tuple[Column, Column, Column]:
@@ -190,12 +190,12 @@ def relevant_directories(store: Store, metric: str) -> dict[str, int]:
 
     The directory of the latest page comes last.
     """
-    return dict(store.query(_RELEVANT_DIRECTORIES, [metric], max_rows=_MAX_ROWS).rows)
+    return dict(store.select(_RELEVANT_DIRECTORIES, [metric], max_rows=_MAX_ROWS).rows)
 
 
 def unaccepted_in(store: Store, directories: Sequence[str]) -> list[tuple[int, str, Judgement]]:
     """The pages in some directories that no topic accepts: their number, their directory, and the judgement."""
-    rows = store.query(_UNACCEPTED, [list(directories)], max_rows=_MAX_ROWS).rows
+    rows = store.select(_UNACCEPTED, [list(directories)], max_rows=_MAX_ROWS).rows
     return [
         (oid, directory, Judgement(
             kcid, relevance=relevance, confidence=confidence, votes=dict(zip(names, values, strict=True)),
@@ -272,35 +272,35 @@ class MovedPage(NamedTuple):
 
 def judged_counts(store: Store) -> dict[int, tuple[int, int]]:
     """By version of the model: the pages that it judged, and how many it found relevant."""
-    rows = store.query(_JUDGED, max_rows=2**15).rows
+    rows = store.select(_JUDGED, max_rows=2**15).rows
     return {version: (pages, relevant) for version, pages, relevant in rows}
 
 
 def agreement(store: Store, first: int, second: int) -> Agreement:
     """How far two models agree on the pages that both judged."""
-    return Agreement(*store.query(_AGREEMENT, [first, second]).rows[0])
+    return Agreement(*store.select(_AGREEMENT, [first, second]).rows[0])
 
 
 def disagreements(store: Store, first: int, second: int, limit: int) -> list[Disagreement]:
     """The pages on whose relevance two models disagree, those that differ most first."""
-    return [Disagreement(*row) for row in store.query(_DISAGREEMENTS, [first, second, limit]).rows]
+    return [Disagreement(*row) for row in store.select(_DISAGREEMENTS, [first, second, limit]).rows]
 
 
 def topic_flows(store: Store, first: int, second: int) -> list[tuple[int | None, int | None, int]]:
     """How many pages went from which topic of one model to which of another; None is OTHERS."""
-    return store.query(_FLOWS, [first, second], max_rows=2**20).rows
+    return store.select(_FLOWS, [first, second], max_rows=2**20).rows
 
 
 def moved_elsewhere(store: Store, first: int, second: int) -> list[tuple[int | None, int | None, int]]:
     """How many pages about which the user has said nothing went from which topic to which other; None is OTHERS."""
-    return store.query(_MOVED_ELSEWHERE, [first, second], max_rows=2**20).rows
+    return store.select(_MOVED_ELSEWHERE, [first, second], max_rows=2**20).rows
 
 
 def moved_pages(store: Store, first: int, second: int, limit: int) -> list[MovedPage]:
     """The pages that two models put into different topics, those whose relevance differs most first."""
-    return [MovedPage(*row) for row in store.query(_MOVED, [first, second, limit]).rows]
+    return [MovedPage(*row) for row in store.select(_MOVED, [first, second, limit]).rows]
 
 
 def refused_models(store: Store) -> list[tuple[float, str]]:
     """When models were trained and not taken, newest first, and why."""
-    return store.query(_REFUSED, max_rows=2**15).rows
+    return store.select(_REFUSED, max_rows=2**15).rows

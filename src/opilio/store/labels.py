@@ -86,12 +86,12 @@ def add_label(store: Store, at_us: int, label: Label) -> None:
 
 def known_labels(store: Store) -> list[KnownLabel]:
     """All answers that are stored; the latest of those to the same question."""
-    return [KnownLabel(*row) for row in store.query(_LATEST, max_rows=_MAX_ROWS).rows]
+    return [KnownLabel(*row) for row in store.select(_LATEST, max_rows=_MAX_ROWS).rows]
 
 
 def spending(store: Store) -> Spending:
     """How many requests and tokens the labels took so far."""
-    return Spending(*store.query(_SPENT).rows[0])
+    return Spending(*store.select(_SPENT).rows[0])
 
 
 def overrule_labels(store: Store, oid: int) -> None:
@@ -101,10 +101,10 @@ def overrule_labels(store: Store, oid: int) -> None:
 
 def list_labels(store: Store, limit: int) -> list[dict[str, Any]]:
     """The latest labels first, with their pages."""
-    rows = store.query(_LISTED, [limit], max_rows=limit).rows
+    rows = store.select(_LISTED, [limit], max_rows=limit).rows
     return [dict(zip(_LISTED_NAMES, row, strict=True)) for row in rows]
 
 
 def label_texts(store: Store, oids: Collection[int], most_chars: int) -> dict[int, str]:
     """The beginnings of the texts of some pages."""
-    return dict(store.query(_TEXTS, [sorted(oids), most_chars], max_rows=_MAX_ROWS).rows)
+    return dict(store.select(_TEXTS, [sorted(oids), most_chars], max_rows=_MAX_ROWS).rows)

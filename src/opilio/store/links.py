@@ -160,35 +160,35 @@ class Neighbour(NamedTuple):
 
 def anchors_to(store: Store, oids: Sequence[int]) -> dict[int, list[str]]:
     """The words of links that point to each of some pages."""
-    return dict(store.query(_ANCHORS, [list(oids)], max_rows=2**20).rows) if oids else {}
+    return dict(store.select(_ANCHORS, [list(oids)], max_rows=2**20).rows) if oids else {}
 
 
 def parent_anchors(store: Store, oids: Sequence[int]) -> dict[int, str]:
     """For URLs found on pages: the words of the link by which each was found."""
-    return dict(store.query(_PARENT_ANCHORS, [list(oids)], max_rows=len(oids)).rows) if oids else {}
+    return dict(store.select(_PARENT_ANCHORS, [list(oids)], max_rows=len(oids)).rows) if oids else {}
 
 
 def links_to(store: Store, oid: int, limit: int) -> list[InLink]:
     """The links to a URL, those of the most relevant pages first."""
-    return [InLink(*row) for row in store.query(_LINKS_TO, [oid, limit]).rows]
+    return [InLink(*row) for row in store.select(_LINKS_TO, [oid, limit]).rows]
 
 
 def links_from(store: Store, oids: Sequence[int]) -> Iterator[OutLink]:
     """The links of some pages, in the order in which they are on each page."""
-    for piece in store.stream(_LINKS_FROM, [list(oids)]):
+    for piece in store.select_pieces(_LINKS_FROM, [list(oids)]):
         yield from map(OutLink._make, zip(*(column.to_pylist() for column in piece.columns), strict=True))
 
 
 def count_links_to(store: Store, oid: int) -> tuple[int, int]:
     """How many links lead to a URL, and from how many pages."""
-    [[links, pages]] = store.query(_COUNT_TO, [oid]).rows
+    [[links, pages]] = store.select(_COUNT_TO, [oid]).rows
     return links, pages
 
 
 def paths_to(store: Store, oids: Sequence[int]) -> dict[int, list[PathStep]]:
     """The pages by which the crawl came to each of some URLs, from a seed to the URL itself."""
     paths: dict[int, list[PathStep]] = {oid: [] for oid in oids}
-    for oid, url, anchor in store.query(_PATHS, [list(oids)], max_rows=2**20).rows:
+    for oid, url, anchor in store.select(_PATHS, [list(oids)], max_rows=2**20).rows:
         paths[oid].append(PathStep(url, anchor or ""))
     return paths
 

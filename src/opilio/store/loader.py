@@ -139,6 +139,8 @@ class Loader:
 
     def __init__(self, reader: StoreReader) -> None:
         self._reader = reader
+        self._topics: tuple[int, list[TopicRecord]] = -1, []
+        """How many edits there had been when the topics were read, and these: a crawl asks for them again and again."""
 
     def load_urls(self, columns: Sequence[str] = ("oid", "key", "sid", "state", "numtries")) -> Iterator[Columns]:
         """All known URLs in chunks of arrays, ascending by oid; `state` as its place in `STATES`."""
@@ -146,7 +148,7 @@ class Loader:
         yield from self._arrays(f"SELECT {wanted} FROM crawl")
 
     def _arrays(self, sql: str) -> Iterator[Columns]:
-        for piece in self._reader.stream(sql):
+        for piece in self._reader.select_pieces(sql):
             yield {name: piece.column(name).to_numpy(zero_copy_only=False) for name in piece.schema.names}
 
     def load_hosts(self) -> Iterator[HostRecord]:
@@ -155,7 +157,7 @@ class Loader:
             SELECT sid, host, domain, ip, pages, bytes, requests, coalesce(epoch(next_visit), 0.0)
             FROM hosts ORDER BY sid
         """
-        for piece in self._reader.stream(sql):
+        for piece in self._reader.select_pieces(sql):
             for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
                 yield HostRecord(*row)
 
@@ -169,22 +171,26 @@ class Loader:
                 USING (sid, scheme)
             ORDER BY sid, scheme
         """
-        for piece in self._reader.stream(sql):
+        for piece in self._reader.select_pieces(sql):
             for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
                 yield OriginRecord(*row)
 
     def load_topics(self) -> list[TopicRecord]:
         """All topics, ascending by kcid."""
-        rows = self._reader.query(
-            "SELECT kcid, pcid, name, path, type, coalesce(keywords, []), coalesce(description, '') FROM topics "
-            "ORDER BY kcid",
-            max_rows=2**15,
-        ).rows
-        return [TopicRecord(*row) for row in rows]
+        edits, topics = self._topics
+        if edits != self._reader.edits:
+            edits = self._reader.edits
+            sql = """
+                SELECT kcid, pcid, name, path, type, coalesce(keywords, []), coalesce(description, '')
+                FROM topics ORDER BY kcid
+            """
+            topics = [TopicRecord(*row) for row in self._reader.select(sql, max_rows=2**15).rows]
+            self._topics = edits, topics
+        return [topic._replace(keywords=[*topic.keywords]) for topic in topics]
 
     def load_seeds(self) -> Iterator[SeedRecord]:
         """All seeds, in the order they were named."""
-        for piece in self._reader.stream("SELECT url, kcid, source, title FROM seeds ORDER BY rowid"):
+        for piece in self._reader.select_pieces("SELECT url, kcid, source, title FROM seeds ORDER BY rowid"):
             for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
                 yield SeedRecord(*row)
 
@@ -194,11 +200,11 @@ class Loader:
         Without `page_texts`, a document has only a text that the user gave or trimmed.
         """
         if not page_texts:  # these are small: to stream them takes longer than to read them
-            rows = self._reader.query(_TRAINING.format(page_text="", text="t.text"), max_rows=2**20).rows
+            rows = self._reader.select(_TRAINING.format(page_text="", text="t.text"), max_rows=2**20).rows
             yield from map(TrainingRecord._make, rows)
             return
         sql = _TRAINING.format(page_text=", text := p.text", text="coalesce(t.text, f.page.text)")
-        for piece in self._reader.stream(sql):
+        for piece in self._reader.select_pieces(sql):
             for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
                 yield TrainingRecord(*row)
 
@@ -216,7 +222,7 @@ class Loader:
         """
         return [
             ExampleRecord(url, kcid, positive)
-            for url, kcid, positive, _ in self._reader.query(sql, max_rows=2**20).rows
+            for url, kcid, positive, _ in self._reader.select(sql, max_rows=2**20).rows
         ]
 
     def load_models(self) -> list[ModelRecord]:
@@ -228,32 +234,32 @@ class Loader:
         """
         return [
             ModelRecord(*known, TrainingCause(TrainingReason(reason), detail, repeats))  # type: ignore[call-arg]
-            for *known, reason, detail, repeats in self._reader.query(sql, max_rows=2**15).rows
+            for *known, reason, detail, repeats in self._reader.select(sql, max_rows=2**15).rows
         ]
 
     def load_model(self, version: int = 0) -> bytes:
         """The bytes of a model, of the newest when `version` is 0; b'' when there is none."""
         sql = "SELECT model FROM models WHERE ? IN (0, version) ORDER BY version DESC LIMIT 1"
-        rows = self._reader.query(sql, [version], max_rows=1).rows
+        rows = self._reader.select(sql, [version], max_rows=1).rows
         return bytes(rows[0][0]) if rows else b""
 
     def load_counters(self) -> dict[str, int]:
         """The running counts."""
-        return dict(self._reader.query("SELECT name, n FROM counters ORDER BY name", max_rows=2**20).rows)
+        return dict(self._reader.select("SELECT name, n FROM counters ORDER BY name", max_rows=2**20).rows)
 
     def load_progress(self) -> CrawlProgress:
         """How far the crawl has come; that of a new one before it has begun."""
-        rows = self._reader.query(_PROGRESS, max_rows=1).rows
+        rows = self._reader.select(_PROGRESS, max_rows=1).rows
         return CrawlProgress(Phase(rows[0][0]), *rows[0][1:]) if rows else CrawlProgress()
 
     def waiting_count(self) -> int:
         """How many URLs are queued."""
-        return int(self._reader.query("SELECT count(*) FROM crawl WHERE state = 'waiting'", max_rows=1).rows[0][0])
+        return int(self._reader.select("SELECT count(*) FROM crawl WHERE state = 'waiting'", max_rows=1).rows[0][0])
 
     def load_warc_ends(self) -> dict[str, int]:
         """For each WARC file, the offset after the last record that is in the database, or in that of another part."""
-        return {name: int(end) for name, end in self._reader.query(WARC_ENDS, max_rows=2**20).rows}
+        return {name: int(end) for name, end in self._reader.select(WARC_ENDS, max_rows=2**20).rows}
 
     def count_rows(self, table: str) -> int:
         """Rows of a table of the schema."""
-        return int(self._reader.query(f"SELECT count(*) FROM {table}", max_rows=1).rows[0][0])
+        return int(self._reader.select(f"SELECT count(*) FROM {table}", max_rows=1).rows[0][0])

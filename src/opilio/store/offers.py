@@ -33,20 +33,20 @@ _FORWARDED = "SELECT url FROM offers WHERE peer = $1 AND url IN (SELECT unnest($
 def offers_of(store: Store, urls: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """By URL, the collections that offered it, each with the relevance that it expected."""
     found: dict[str, list[dict[str, Any]]] = {url: [] for url in urls}
-    for url, peer, relevance in store.query(_OFFERS_OF, [list(urls)]).rows:
+    for url, peer, relevance in store.select(_OFFERS_OF, [list(urls)]).rows:
         found[url].append({"peer": peer, "relevance": relevance})
     return found
 
 
 def count_offers_since(store: Store, peer: str, since_s: float) -> int:
     """How many URLs another collection has offered since a moment."""
-    return int(store.query(_SINCE, [peer, since_s]).rows[0][0])
+    return int(store.select(_SINCE, [peer, since_s]).rows[0][0])
 
 
 def known_urls(store: Store, urls: Sequence[str]) -> set[str]:
     """Those of some URLs that the crawl knows, and not only by links that it does not follow, or that were offered
     before."""
-    rows = store.query(_KNOWN, [[url_key(url) for url in urls], list(urls)], max_rows=2 * len(urls)).rows
+    rows = store.select(_KNOWN, [[url_key(url) for url in urls], list(urls)], max_rows=2 * len(urls)).rows
     return {url for (url,) in rows}
 
 
@@ -67,15 +67,15 @@ def add_offers(
 
 def count_incoming(store: Store) -> int:
     """How many URLs other collections have offered."""
-    return int(store.query(_COUNT).rows[0][0])
+    return int(store.select(_COUNT).rows[0][0])
 
 
 def incoming_offers(store: Store) -> Iterator[tuple[str, str, float]]:
     """All URLs that were offered, oldest first: URL, path of the topic, relevance."""
-    for piece in store.stream(_INCOMING):
+    for piece in store.select_pieces(_INCOMING):
         yield from zip(*(column.to_pylist() for column in piece.columns), strict=True)
 
 
 def offered_with(store: Store, peer: str, urls: Sequence[str]) -> set[str]:
     """Those of some URLs that were forwarded to another collection, or offered by it."""
-    return {url for (url,) in store.query(_FORWARDED, [peer, list(urls)], max_rows=2 * len(urls)).rows}
+    return {url for (url,) in store.select(_FORWARDED, [peer, list(urls)], max_rows=2 * len(urls)).rows}

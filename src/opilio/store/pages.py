@@ -327,14 +327,14 @@ class PageForExplanation(NamedTuple):
 
 def known_url(store: Store, url: str) -> KnownUrl | None:
     """What is known of a URL (in normal form); None when the crawl has never seen it."""
-    rows = store.query(_KNOWN, [url_key(url), url]).rows
+    rows = store.select(_KNOWN, [url_key(url), url]).rows
     return KnownUrl(*rows[0]) if rows else None
 
 
 def known_spelling(store: Store, url: str) -> str | None:
     """The URL under which the crawl knows an address, such as with a slash at its end; None: it has never seen it."""
     candidates = spellings(url)
-    rows = store.query(_SPELLED, [candidates, [url_key(one) for one in candidates]]).rows
+    rows = store.select(_SPELLED, [candidates, [url_key(one) for one in candidates]]).rows
     return min((found for (found,) in rows), key=candidates.index, default=None)
 
 
@@ -342,41 +342,41 @@ def nearest_urls(store: Store, url: str, most: int) -> list[str]:
     """Known URLs that look most like an unknown one."""
     host = host_of(url)
     given = {"url": url, "host": host, "domain": registered_domain(host), "most": most}
-    return [found for (found,) in store.query(_NEAREST, given, max_rows=most).rows]
+    return [found for (found,) in store.select(_NEAREST, given, max_rows=most).rows]
 
 
 def last_request(store: Store, oid: int) -> LastRequest:
     """What came of the requests for a known URL."""
-    return LastRequest(*store.query(_LAST_REQUEST, [oid]).rows[0])
+    return LastRequest(*store.select(_LAST_REQUEST, [oid]).rows[0])
 
 
 def oid_of(store: Store, url: str) -> int | None:
     """The number of the stored page of a URL."""
-    rows = store.query(_OID, [url]).rows
+    rows = store.select(_OID, [url]).rows
     return int(rows[0][0]) if rows else None
 
 
 def text_of(store: Store, url: str) -> PageText | None:
     """The stored page of a URL."""
-    rows = store.query(_TEXT, [url]).rows
+    rows = store.select(_TEXT, [url]).rows
     return PageText(*rows[0]) if rows else None
 
 
 def verdict_on(store: Store, url: str) -> PageVerdict | None:
     """The stored page of a URL with what its latest judgement says."""
-    rows = store.query(_JUDGED, [url]).rows
+    rows = store.select(_JUDGED, [url]).rows
     return PageVerdict(*rows[0]) if rows else None
 
 
 def verdicts_on(store: Store, oids: Sequence[int]) -> dict[str, PageVerdict]:
     """The same for several pages by their numbers; by URL."""
-    rows = store.query(_JUDGED_PAGES, [list(oids)], max_rows=_MAX_ROWS).rows
+    rows = store.select(_JUDGED_PAGES, [list(oids)], max_rows=_MAX_ROWS).rows
     return {row[0]: PageVerdict(*row[1:]) for row in rows}
 
 
 def pages_for_explanation(store: Store, urls: Sequence[str]) -> dict[str, PageForExplanation]:
     """By URL, the stored page of it, of where it was redirected to, or of the page that it is a duplicate of."""
-    rows = store.query(_EXPLAINED, _asked(urls), max_rows=len(urls)).rows
+    rows = store.select(_EXPLAINED, _asked(urls), max_rows=len(urls)).rows
     return {row[0]: PageForExplanation(*row[1:]) for row in rows}
 
 
@@ -471,57 +471,57 @@ def page_origins(store: Store, oids: Sequence[int]) -> list[PageOrigin]:
     """Some pages."""
     return [
         PageOrigin(*row)
-        for piece in store.stream(_ORIGINS, [list(oids)])
+        for piece in store.select_pieces(_ORIGINS, [list(oids)])
         for row in zip(*(column.to_pylist() for column in piece.columns), strict=True)
     ]
 
 
 def oids_of_urls(store: Store, urls: Sequence[str]) -> set[int]:
     """The numbers of those of some URLs that are known."""
-    return {oid for (oid,) in store.query(_OIDS_OF_URLS, [list(urls)], max_rows=_MAX_ROWS).rows}
+    return {oid for (oid,) in store.select(_OIDS_OF_URLS, [list(urls)], max_rows=_MAX_ROWS).rows}
 
 
 def titles_of_urls(store: Store, urls: Sequence[str]) -> dict[str, str | None]:
     """The titles of the stored pages of some URLs."""
-    return dict(store.query(_TITLES, [list(urls)], max_rows=_MAX_ROWS).rows)
+    return dict(store.select(_TITLES, [list(urls)], max_rows=_MAX_ROWS).rows)
 
 
 def documents(store: Store, oids: Sequence[int]) -> dict[int, PageDocument]:
     """Some pages with their visible text, by number."""
-    rows = store.query(_DOCUMENTS, [list(oids)], max_rows=2**16).rows
+    rows = store.select(_DOCUMENTS, [list(oids)], max_rows=2**16).rows
     return {row[0]: PageDocument(*row) for row in rows}
 
 
 def main_texts(store: Store, oids: Sequence[int]) -> list[PageDocument]:
     """Some pages with their text without boilerplate, or with all of it where that is empty."""
-    return [PageDocument(*row) for row in store.query(_MAIN_TEXTS, [list(oids)], max_rows=2**16).rows]
+    return [PageDocument(*row) for row in store.select(_MAIN_TEXTS, [list(oids)], max_rows=2**16).rows]
 
 
 def short_texts(store: Store, oids: Sequence[int], max_chars: int) -> dict[int, ShortText]:
     """Some pages with the beginning of their main text, by number."""
-    rows = store.query(_SHORT_TEXTS, [list(oids), max_chars], max_rows=2**24).rows
+    rows = store.select(_SHORT_TEXTS, [list(oids), max_chars], max_rows=2**24).rows
     return {row[0]: ShortText(*row) for row in rows}
 
 
 def latest_relevant(store: Store, limit: int) -> list[RelevantPage]:
     """The latest relevant pages whose text is kept."""
-    return [RelevantPage(*row) for row in store.query(_LATEST_RELEVANT, [limit], max_rows=2**16).rows]
+    return [RelevantPage(*row) for row in store.select(_LATEST_RELEVANT, [limit], max_rows=2**16).rows]
 
 
 def pages_since(store: Store, since_s: float) -> Iterator[tuple[int, float]]:
     """The pages visited since a moment, oldest first: oid, and the time of the visit in seconds."""
-    for piece in store.stream(_SINCE_VISIT, [since_s]):
+    for piece in store.select_pieces(_SINCE_VISIT, [since_s]):
         yield from zip(*(column.to_pylist() for column in piece.columns), strict=True)
 
 
 def page_relevances(store: Store, oids: Sequence[int]) -> list[tuple[int, str, str, bool]]:
     """Some pages, ascending: oid, URL, title, and whether it is relevant."""
-    return store.query(_PAGE_RELEVANCES, [list(oids)], max_rows=len(oids)).rows
+    return store.select(_PAGE_RELEVANCES, [list(oids)], max_rows=len(oids)).rows
 
 
 def relevant_of(store: Store, kcids: Sequence[int]) -> list[int]:
     """The relevant pages of some topics in a random order, so that the first are a sample; the same each time."""
-    pieces = store.stream(_RELEVANT_SHUFFLED, [list(kcids)])
+    pieces = store.select_pieces(_RELEVANT_SHUFFLED, [list(kcids)])
     return [oid for piece in pieces for oid in piece.column(0).to_pylist()]
 
 

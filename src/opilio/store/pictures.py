@@ -78,7 +78,7 @@ def missing_pictures(store: Store, per_host: int, limit: int) -> list[tuple[str,
     Icons come first, then the pictures of the most relevant pages; at most `per_host` for the pages of a host,
     requested ones included.
     """
-    rows = store.query(_MISSING, {"per_host": per_host, "limit": limit}).rows
+    rows = store.select(_MISSING, {"per_host": per_host, "limit": limit}).rows
     return [(kind, url) for kind, url in rows]
 
 
@@ -96,5 +96,5 @@ def shown_pictures(cursor: duckdb.DuckDBPyConnection, oids: Iterable[int]) -> di
 
 def stored_pictures(store: Store, urls: Sequence[str]) -> dict[str, StoredPicture]:
     """The pictures of some addresses, as far as they are stored."""
-    rows = store.query(_DATA, [list(urls)], max_rows=len(urls) + 1).rows
+    rows = store.select(_DATA, [list(urls)], max_rows=len(urls) + 1).rows
     return {row[0]: StoredPicture(*row) for row in rows}

@@ -48,6 +48,17 @@ class StoreReader:
         self._checked_orders: set[str] = set()
         self._running: set[duckdb.DuckDBPyConnection] = set()
 
+    @property
+    def edits(self) -> int:
+        """How often rows were changed otherwise than by a batch, or topics in any way: read it before a query."""
+        return self._file.edits
+
+    def select(self, sql: str, params: Sequence[Any] | Mapping[str, Any] = (), *, max_rows: int = MAX_ROWS) -> Result:
+        """Answer a query of this package's own, without any text of a user's. It is not checked, which takes 1 ms."""
+        with self._cursor() as cursor:
+            self._take_snapshot(cursor)
+            return _answer(cursor, sql, params, max_rows)
+
     def query(
         self,
         sql: str,
@@ -72,20 +83,23 @@ class StoreReader:
             with self._file.turn if is_change else nullcontext(), self._watched(cursor, timeout_s):
                 self._take_snapshot(cursor, "BEGIN" if is_change else _READ_ONLY)
                 topics = marks.read_topics(cursor) if is_change and settles_marks else None
-                cursor.execute(sql, params if isinstance(params, Mapping) else list(params))
-                rows, truncated = _fetch(cursor, max_rows, max_chars)
-                columns = tuple(column[0] for column in cursor.description or ())
+                result = _answer(cursor, sql, params, max_rows, max_chars)
                 if topics is not None:
                     marks.settle_marks(cursor, topics)
                 if is_change:
                     cursor.execute("COMMIT")
                     self._file.edits += 1
-        return Result(columns, rows, truncated)
+        return result
 
     def stream(self, sql: str, params: Sequence[Any] = (), rows: int = 0) -> Iterator[pa.RecordBatch]:
-        """The answer to one query in pieces, however large it is; `rows` are about how many a piece has."""
+        """The answer to a query of the user's in pieces, however large it is; `rows` are about how many a piece has."""
         with self._cursor() as cursor:
             guard.check(cursor, sql)
+        yield from self.select_pieces(sql, params, rows)
+
+    def select_pieces(self, sql: str, params: Sequence[Any] = (), rows: int = 0) -> Iterator[pa.RecordBatch]:
+        """The answer to a query of this package's own, as by `select`, in pieces, as by `stream`."""
+        with self._cursor() as cursor:
             self._take_snapshot(cursor)
             reader = cursor.sql(sql, params=list(params)).to_arrow_reader(rows or STREAM_ROWS)
             pieces = 0
@@ -192,6 +206,18 @@ class StoreReader:
             self._settle()
             cursor.execute(begin)
             cursor.execute("SELECT 1 FROM meta").fetchall()  # DuckDB takes its snapshot at the first look
+
+
+def _answer(
+    cursor: duckdb.DuckDBPyConnection,
+    sql: str,
+    params: Sequence[Any] | Mapping[str, Any],
+    max_rows: int,
+    max_chars: int = 0,
+) -> Result:
+    cursor.execute(sql, params if isinstance(params, Mapping) else list(params))
+    rows, truncated = _fetch(cursor, max_rows, max_chars)
+    return Result(tuple(column[0] for column in cursor.description or ()), rows, truncated)
 
 
 def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int, max_chars: int) -> tuple[list[tuple[Any, ...]], bool]:

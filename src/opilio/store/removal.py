@@ -123,18 +123,18 @@ class Unfinished(NamedTuple):
 
 def choose(store: Store, sids: Sequence[int], urls: Sequence[str]) -> RemovalPlan:
     """The URLs of some hosts, some URLs, and the duplicates of both."""
-    oids = [oid for (oid,) in store.query(_CHOSEN, [list(sids), list(urls)], max_rows=_MAX_ROWS).rows]
-    [row] = store.query(_COUNTS, [oids]).rows
+    oids = [oid for (oid,) in store.select(_CHOSEN, [list(sids), list(urls)], max_rows=_MAX_ROWS).rows]
+    [row] = store.select(_COUNTS, [oids]).rows
     return RemovalPlan(oids, *row)
 
 
 def remove_rows(store: Store, chosen: RemovalPlan, hosts: Sequence[str], is_host: Callable[[str], bool]) -> None:
     """Delete all that is known of some URLs, and note what is left to do. `is_host` recognises URLs of the hosts."""
-    pictures = {url for (url,) in store.query(_PICTURES, [chosen.oids], max_rows=_MAX_ROWS).rows}
-    pictures |= {url for (url,) in store.query("SELECT url FROM pictures", max_rows=_MAX_ROWS).rows if is_host(url)}
+    pictures = {url for (url,) in store.select(_PICTURES, [chosen.oids], max_rows=_MAX_ROWS).rows}
+    pictures |= {url for (url,) in store.select("SELECT url FROM pictures", max_rows=_MAX_ROWS).rows if is_host(url)}
     before = unfinished(store) or Unfinished([], [])
     journal = Unfinished(sorted({*before.hosts, *hosts}), sorted({*before.pictures, *pictures}))
-    ends = store.query(WARC_ENDS, max_rows=_MAX_ROWS).rows
+    ends = store.select(WARC_ENDS, max_rows=_MAX_ROWS).rows
     with store.writing() as cursor:
         cursor.register("incoming", pa.table({"oid": pa.array(chosen.oids, pa.int64())}))
         cursor.execute("CREATE TEMP TABLE gone AS SELECT c.oid, c.url FROM crawl c JOIN incoming i ON i.oid = c.oid")
@@ -158,7 +158,7 @@ def remove_rows(store: Store, chosen: RemovalPlan, hosts: Sequence[str], is_host
 
 def unfinished(store: Store) -> Unfinished | None:
     """What a removal has still to do; None when there is none."""
-    rows = store.query(REMOVAL_LEFT).rows
+    rows = store.select(REMOVAL_LEFT).rows
     return Unfinished(*json.loads(rows[0][0])) if rows else None
 
 

@@ -183,7 +183,7 @@ def groups_of_taken(
     `min_directory_pages` has no group of its own.
     """
     given = [list(kcids), kcid, draw, min_directory_pages]
-    return [ReviewGroup(*row) for row in store.query(_TAKEN, given, max_rows=_MAX_ROWS).rows]
+    return [ReviewGroup(*row) for row in store.select(_TAKEN, given, max_rows=_MAX_ROWS).rows]
 
 
 def pages_of_taken(
@@ -191,7 +191,7 @@ def pages_of_taken(
 ) -> list[GroupedPage]:
     """The pages of the same groups."""
     given = [list(kcids), kcid, draw, min_directory_pages]
-    rows = store.query(_TAKEN_PAGES, given, max_rows=_MAX_ROWS).rows
+    rows = store.select(_TAKEN_PAGES, given, max_rows=_MAX_ROWS).rows
     return [GroupedPage(oid, group_name(*parts), verdict) for oid, *parts, verdict in rows]
 
 
@@ -210,17 +210,17 @@ def groups_of_not_taken(
     Moments are shares of all these pages.
     """
     given = [list(kcids), kcid, draw, min_directory_pages, list(moments), moment_pages]
-    return [ReviewGroup(*row) for row in store.query(_NOT_TAKEN, given, max_rows=_MAX_ROWS).rows]
+    return [ReviewGroup(*row) for row in store.select(_NOT_TAKEN, given, max_rows=_MAX_ROWS).rows]
 
 
 def count_not_taken(store: Store, kcids: Sequence[int]) -> int:
     """How many pages whose text is kept some topics did not take."""
-    return int(store.query(_NOT_TAKEN_COUNT, [list(kcids)]).rows[0][0])
+    return int(store.select(_NOT_TAKEN_COUNT, [list(kcids)]).rows[0][0])
 
 
 def review_page(store: Store, oid: int, max_text_chars: int) -> ReviewPage:
     """A page with its main text, or all of it when that is short."""
-    return ReviewPage(*store.query(_PAGE, [oid, max_text_chars]).rows[0])
+    return ReviewPage(*store.select(_PAGE, [oid, max_text_chars]).rows[0])
 
 
 def add_verdict(store: Store, at_us: int, kcid: int, oid: int, verdict: str, stratum: str) -> None:
@@ -235,12 +235,12 @@ def add_decision(store: Store, at_us: int, kcid: int, group: str, decision: str)
 
 def load_decisions(store: Store, kcid: int) -> dict[str, str]:
     """The latest decision on each group of a topic's review, by its name."""
-    return dict(store.query(_DECISIONS, [kcid], max_rows=_MAX_ROWS).rows)
+    return dict(store.select(_DECISIONS, [kcid], max_rows=_MAX_ROWS).rows)
 
 
 def delete_last_verdict(store: Store, kcid: int) -> int | None:
     """Delete the latest verdict of a topic's review; the page it was about, or None when there was none."""
-    rows = store.query(_LAST, [kcid]).rows
+    rows = store.select(_LAST, [kcid]).rows
     if not rows:
         return None
     [[rowid, oid]] = rows
@@ -256,15 +256,15 @@ def delete_verdicts(store: Store, kcid: int) -> None:
 
 def count_verdicts(store: Store, kcid: int) -> int:
     """How many pages were judged in a topic's review."""
-    return int(store.query(_COUNT, [kcid]).rows[0][0])
+    return int(store.select(_COUNT, [kcid]).rows[0][0])
 
 
 def load_verdicts(store: Store, kcid: int) -> list[ReviewVerdict]:
     """The latest verdict on each page of a topic's review, oldest first."""
-    return [ReviewVerdict(*row) for row in store.query(_VERDICTS, [kcid], max_rows=_MAX_ROWS).rows]
+    return [ReviewVerdict(*row) for row in store.select(_VERDICTS, [kcid], max_rows=_MAX_ROWS).rows]
 
 
 def taken_by(store: Store, oid: int) -> int | None:
     """The topic of a relevant page."""
-    rows = store.query(_TAKEN_BY, [oid]).rows
+    rows = store.select(_TAKEN_BY, [oid]).rows
     return int(rows[0][0]) if rows and rows[0][0] is not None else None

@@ -89,12 +89,12 @@ def due_pages(
 ) -> list[DuePage]:
     """The pages that are due, best hubs first; none of the origins `without`."""
     values = {**_values(settings, now_s, without), "limit": limit}
-    return [DuePage(*row) for row in store.query(_DUE_PAGES, values, max_rows=limit).rows] if limit > 0 else []
+    return [DuePage(*row) for row in store.select(_DUE_PAGES, values, max_rows=limit).rows] if limit > 0 else []
 
 
 def upcoming(store: Store, settings: RevisitSettings, now_s: float, without: Sequence[OriginKey] = ()) -> Upcoming:
     """How many pages are due, and which is next."""
-    return Upcoming(*store.query(_UPCOMING, _values(settings, now_s, without)).rows[0])
+    return Upcoming(*store.select(_UPCOMING, _values(settings, now_s, without)).rows[0])
 
 
 def _values(settings: RevisitSettings, now_s: float, without: Sequence[OriginKey]) -> dict[str, object]:

@@ -130,7 +130,7 @@ def document_frequencies(store: Store) -> tuple[int, dict[int, int]]:
     """How many pages were counted, and in how many of them each term is."""
     pages, step = _counted(store)
     frequencies: dict[int, int] = {}
-    for piece in store.stream(_FREQUENCIES, [step]):
+    for piece in store.select_pieces(_FREQUENCIES, [step]):
         frequencies.update(zip(piece.column(0).to_pylist(), piece.column(1).to_pylist(), strict=True))
     return (pages // step if frequencies else 0), frequencies
 
@@ -138,7 +138,7 @@ def document_frequencies(store: Store) -> tuple[int, dict[int, int]]:
 def document_frequencies_of(store: Store, tids: Sequence[int]) -> tuple[float, dict[int, int]]:
     """How many pages were counted, and in how many of them each of some terms is."""
     pages, step = _counted(store)
-    return pages / step, dict(store.query(_FREQUENCIES_OF, [list(tids), step], max_rows=_MAX_ROWS).rows)
+    return pages / step, dict(store.select(_FREQUENCIES_OF, [list(tids), step], max_rows=_MAX_ROWS).rows)
 
 
 def _counted(store: Store) -> tuple[int, int]:
@@ -149,7 +149,7 @@ def _counted(store: Store) -> tuple[int, int]:
 
 def compare_terms(store: Store, here: Sequence[int], there: Sequence[int]) -> tuple[Column, Column, Column] | None:
     """The terms of two sets of pages, and in how many pages of each set they are; None when there are no terms."""
-    pieces = [piece for piece in store.stream(_COMPARED, [list(here), list(there)]) if len(piece)]
+    pieces = [piece for piece in store.select_pieces(_COMPARED, [list(here), list(there)]) if len(piece)]
     if not pieces:
         return None
     tids, counts_here, counts_there = (
@@ -160,7 +160,7 @@ def compare_terms(store: Store, here: Sequence[int], there: Sequence[int]) -> tu
 
 def stems(store: Store, tids: Sequence[int]) -> dict[int, str]:
     """The stems behind some terms."""
-    return dict(store.query(_STEMS, [list(tids)], max_rows=_MAX_ROWS).rows)
+    return dict(store.select(_STEMS, [list(tids)], max_rows=_MAX_ROWS).rows)
 
 
 def whole_words(store: Store, tids: Collection[int]) -> dict[int, str]:
@@ -168,7 +168,7 @@ def whole_words(store: Store, tids: Collection[int]) -> dict[int, str]:
     the term most often; the stem where the texts of pages are not kept."""
     if not tids:
         return {}
-    texts = store.query(_WRITERS, [list(tids), _WRITING_PAGES, _WRITTEN_CHARS], max_rows=_MAX_ROWS).rows
+    texts = store.select(_WRITERS, [list(tids), _WRITING_PAGES, _WRITTEN_CHARS], max_rows=_MAX_ROWS).rows
     return stems(store, list(tids)) | stored_reader().spellings(texts)
 
 
@@ -177,20 +177,20 @@ def whole_words(store: Store, tids: Collection[int]) -> dict[int, str]:
 
 def bag_of_terms(store: Store, oid: int) -> list[tuple[int, int]]:
     """The terms of a page, and how often each is in it."""
-    return store.query(_BAG, [oid], max_rows=2**16).rows
+    return store.select(_BAG, [oid], max_rows=2**16).rows
 
 
 def bags_of_terms(store: Store, oids: Sequence[int]) -> dict[int, dict[int, int]]:
     """The terms of some pages, and how often each is there, by oid."""
     if not oids:
         return {}
-    rows = store.query(_BAGS, [list(oids)], max_rows=len(oids)).rows
+    rows = store.select(_BAGS, [list(oids)], max_rows=len(oids)).rows
     return {oid: dict(zip(tids, freqs, strict=True)) for oid, tids, freqs in rows}
 
 
 def term_lists(store: Store, oids: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
     """The terms of some pages, ascending, by oid."""
-    for piece in store.stream(_LISTS, [list(oids)]):
+    for piece in store.select_pieces(_LISTS, [list(oids)]):
         yield from zip(*(column.to_pylist() for column in piece.columns), strict=True)
 
 
@@ -207,7 +207,7 @@ def weigh_terms(
 
 def term_columns(store: Store, oids: Sequence[int]) -> tuple[Column, Column, Column]:
     """The terms of some pages as columns (oid, tid, freq), ascending."""
-    found = [piece for piece in store.stream(_TERMS, [list(oids)]) if piece.num_rows]
+    found = [piece for piece in store.select_pieces(_TERMS, [list(oids)]) if piece.num_rows]
     oid, tid, freq = (
         np.concatenate([piece.column(n).to_numpy() for piece in found]) if found else np.zeros(0, np.int64)
         for n in range(3)
@@ -217,12 +217,12 @@ def term_columns(store: Store, oids: Sequence[int]) -> tuple[Column, Column, Col
 
 def neighbour_terms(store: Store, oids: Sequence[int]) -> dict[int, list[int]]:
     """The significant stems of the pages that link to each of some pages, or are linked from it."""
-    return dict(store.query(_NEIGHBOURS, [list(oids)], max_rows=2**20).rows) if oids else {}
+    return dict(store.select(_NEIGHBOURS, [list(oids)], max_rows=2**20).rows) if oids else {}
 
 
 def parent_terms(store: Store, oids: Sequence[int]) -> dict[int, list[int]]:
     """For URLs found on pages: the significant stems of the page that each was found on."""
-    return dict(store.query(_PARENTS, [list(oids)], max_rows=len(oids)).rows) if oids else {}
+    return dict(store.select(_PARENTS, [list(oids)], max_rows=len(oids)).rows) if oids else {}
 
 
 def cosines(
@@ -276,9 +276,9 @@ def _filled(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def pages_with_terms(store: Store, weights: Mapping[int, float], least: float) -> set[int]:
     """The pages whose terms add up to at least `least`, by the weight of each."""
     given = [list(weights), list(weights.values()), least]
-    return {oid for (oid,) in store.query(_WITH_TERMS, given, max_rows=_MAX_ROWS).rows}
+    return {oid for (oid,) in store.select(_WITH_TERMS, given, max_rows=_MAX_ROWS).rows}
 
 
 def stuffed_pages(store: Store, oids: Collection[int]) -> set[int]:
     """Those of some pages that repeat a few words far more often than texts do: nothing is to be learned from them."""
-    return {oid for (oid,) in store.query(_STUFFED, [list(oids)], max_rows=_MAX_ROWS).rows}
+    return {oid for (oid,) in store.select(_STUFFED, [list(oids)], max_rows=_MAX_ROWS).rows}

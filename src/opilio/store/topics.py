@@ -123,7 +123,7 @@ def list_topics(store: Store) -> list[dict[str, Any]]:
 
 def next_kcid(store: Store) -> int:
     """A number no topic has had, also none that was removed: pages may carry it."""
-    return int(store.query(_NEXT).rows[0][0])
+    return int(store.select(_NEXT).rows[0][0])
 
 
 def remove_topic(store: Store, kcid: int) -> None:

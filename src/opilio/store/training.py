@@ -98,7 +98,7 @@ _DELETE_CHANGES = "DELETE FROM lessons WHERE taught > make_timestamp($1::BIGINT)
 
 def example_rows(store: Store) -> dict[ExampleKey, ExampleRow]:
     """All training documents, as they are stored."""
-    rows = store.query(_ROWS, max_rows=_MAX_ROWS).rows
+    rows = store.select(_ROWS, max_rows=_MAX_ROWS).rows
     found = (dict(zip((*COLUMNS, "added"), row, strict=True)) for row in rows)
     return {(row["kcid"], row["name"]): {**row, "added": row["added"] or 0.0} for row in found}
 
@@ -146,7 +146,7 @@ def trim_example(store: Store, kcid: int, name: str, text: str) -> None:
 
 def trimmed_examples(store: Store) -> set[ExampleKey]:
     """The pages of which only a part is learned from."""
-    return set(store.query(_TRIMMED, max_rows=_MAX_ROWS).rows)
+    return set(store.select(_TRIMMED, max_rows=_MAX_ROWS).rows)
 
 
 def has_documents(store: Store, min_words: int, min_confirmed: int) -> bool:
@@ -154,22 +154,22 @@ def has_documents(store: Store, min_words: int, min_confirmed: int) -> bool:
 
     Pages of the crawl that the user has confirmed, and best hits, suffice when there are `min_confirmed` of them.
     """
-    return bool(store.query(_HAS_DOCUMENTS, [min_words, min_confirmed]).rows[0][0])
+    return bool(store.select(_HAS_DOCUMENTS, [min_words, min_confirmed]).rows[0][0])
 
 
 def count_answered(store: Store) -> int:
     """How many documents are pages found by the crawl that the user has said something about."""
-    return int(store.query(_COUNT_ANSWERED).rows[0][0])
+    return int(store.select(_COUNT_ANSWERED).rows[0][0])
 
 
 def count_negative(store: Store) -> int:
     """How many documents are counter-examples."""
-    return int(store.query(_COUNT_NEGATIVE).rows[0][0])
+    return int(store.select(_COUNT_NEGATIVE).rows[0][0])
 
 
 def count_confirmed(store: Store) -> int:
     """How many examples are pages that the user has confirmed, or best hits."""
-    return int(store.query(_COUNT_CONFIRMED).rows[0][0])
+    return int(store.select(_COUNT_CONFIRMED).rows[0][0])
 
 
 def replace_archetypes(store: Store, removed: Iterable[ExampleKey], added: Iterable[ExampleKey]) -> None:
@@ -183,17 +183,17 @@ def replace_archetypes(store: Store, removed: Iterable[ExampleKey], added: Itera
 
 def archetype_names(store: Store) -> set[str]:
     """The names of all archetypes that nobody vouches for."""
-    return {name for (name,) in store.query(_ARCHETYPE_NAMES, max_rows=_MAX_ROWS).rows}
+    return {name for (name,) in store.select(_ARCHETYPE_NAMES, max_rows=_MAX_ROWS).rows}
 
 
 def count_archetypes(store: Store, min_words: int) -> dict[int, int]:
     """By topic with documents (`has_documents`): how many of them the crawl found, confirmed or not."""
-    return dict(store.query(_ARCHETYPE_COUNTS, [min_words], max_rows=2**15).rows)
+    return dict(store.select(_ARCHETYPE_COUNTS, [min_words], max_rows=2**15).rows)
 
 
 def example_pages(store: Store, kcid: int) -> dict[int, str]:
     """The examples of a topic that are known URLs: oid and name."""
-    return dict(store.query(_EXAMPLE_PAGES, [kcid], max_rows=2**24).rows)
+    return dict(store.select(_EXAMPLE_PAGES, [kcid], max_rows=2**24).rows)
 
 
 class TopicExample(NamedTuple):
@@ -220,7 +220,7 @@ def unlabelled_pages(
     `exclude` are oids that are left out. The lot is the same each time.
     """
     order = "p.visited, p.oid" if earliest else "hash(p.oid), p.oid"
-    rows = store.query(_UNLABELLED.format(order=order), [list(exclude), limit], max_rows=limit).rows
+    rows = store.select(_UNLABELLED.format(order=order), [list(exclude), limit], max_rows=limit).rows
     return [
         TrainingRecord(url, "url", kcid, False, source, title, oid, language, text)
         for url, title, oid, language, text in rows
@@ -240,7 +240,7 @@ def record_change(store: Store, at_us: int, kcid: int, name: str, before: str | 
 
 def changes_since(store: Store, since_us: int) -> list[tuple[int, str, str | None]]:
     """The changes of documents after a moment, oldest first: topic, name, and the row before as JSON."""
-    return store.query(_CHANGES, [since_us], max_rows=_MAX_ROWS).rows
+    return store.select(_CHANGES, [since_us], max_rows=_MAX_ROWS).rows
 
 
 class GivenFeedback(NamedTuple):
@@ -256,13 +256,13 @@ class GivenFeedback(NamedTuple):
 def given_feedback(store: Store, urls: Sequence[str]) -> dict[str, GivenFeedback]:
     """By URL: what the user has said of some pages; the latest counts."""
     given = {"urls": list(urls), "confirmed": CONFIRMED, "rejected": REJECTED}
-    rows = store.query(_GIVEN, given, max_rows=_MAX_ROWS).rows
+    rows = store.select(_GIVEN, given, max_rows=_MAX_ROWS).rows
     return {row[0]: GivenFeedback(*row) for row in rows}
 
 
 def mark_changes_since(store: Store, since_us: int) -> list[tuple[int, str]]:
     """The topics whose mark was changed after a moment, with the row before the first of these changes as JSON."""
-    return store.query(_MARK_CHANGES, [since_us], max_rows=_MAX_ROWS).rows
+    return store.select(_MARK_CHANGES, [since_us], max_rows=_MAX_ROWS).rows
 
 
 def delete_changes_since(store: Store, since_us: int) -> None:

@@ -364,7 +364,7 @@ def retry_given_up(store: Store, host_tries: int) -> None:
 
     "Unreachable" forbids a crawl for now, not for ever (RFC 9309), and it may have been our network that was down.
     """
-    if store.query(f"SELECT count(*) FROM ({_GIVEN_UP})").rows[0][0]:
+    if store.select(f"SELECT count(*) FROM ({_GIVEN_UP})").rows[0][0]:
         store.query(RETRY_GIVEN_UP, write=True)
         store.query(_RETRY_ONCE, [host_tries - 1], write=True)
 
@@ -420,12 +420,12 @@ def take_up_origins(store: Store, origins: Sequence[tuple[int, str]], limit: int
 
 def count_queued_of_hosts(store: Store, sids: Sequence[int]) -> int:
     """How many URLs of some hosts are queued in the database."""
-    return int(store.query(_COUNT_OF_HOSTS, [list(sids)]).rows[0][0])
+    return int(store.select(_COUNT_OF_HOSTS, [list(sids)]).rows[0][0])
 
 
 def elsewhere(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
     """Those of some URLs that are left to another part: oid of each, and the topic for which the user named it."""
-    return [(oid, topic) for oid, topic in store.query(_ELSEWHERE, [list(urls)], max_rows=len(urls) + 1).rows]
+    return [(oid, topic) for oid, topic in store.select(_ELSEWHERE, [list(urls)], max_rows=len(urls) + 1).rows]
 
 
 def claim(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
@@ -454,14 +454,14 @@ def dead_seeds(store: Store) -> list[DeadSeed]:
 def finds_of(store: Store, urls: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """By URL, who found it as a seed: provider, query and rank. Empty for other URLs."""
     found: dict[str, list[dict[str, Any]]] = {url: [] for url in urls}
-    for url, finds in store.query(_FINDS, [list(urls)]).rows:
+    for url, finds in store.select(_FINDS, [list(urls)]).rows:
         found[url] += finds
     return found
 
 
 def count_seeds(store: Store) -> int:
     """How many different URLs the user gave to start from."""
-    return int(store.query("SELECT count(DISTINCT url) FROM seeds").rows[0][0])
+    return int(store.select("SELECT count(DISTINCT url) FROM seeds").rows[0][0])
 
 
 class UnfollowedPage(NamedTuple):
@@ -499,7 +499,7 @@ def validators(store: Store, oids: Sequence[int]) -> dict[int, Validators]:
     """What makes requests for stored pages conditional."""
     if not oids:
         return {}
-    rows = store.query(_VALIDATORS, [list(oids)], max_rows=len(oids)).rows
+    rows = store.select(_VALIDATORS, [list(oids)], max_rows=len(oids)).rows
     return {oid: Validators(*values) for oid, *values in rows}
 
 
@@ -554,7 +554,7 @@ def requeue_dropped(store: Store, limits: LimitSettings, sids_in_scope: Sequence
     if sids_in_scope:
         conditions.append(f"outcome IN {_BY_SCOPE} AND sid IN ({', '.join(map(str, sids_in_scope))})")
     chosen = " OR ".join(f"({condition})" for condition in conditions)
-    (count,) = store.query(f"SELECT count(*) FROM crawl WHERE state = 'dropped' AND ({chosen})").rows[0]
+    (count,) = store.select(f"SELECT count(*) FROM crawl WHERE state = 'dropped' AND ({chosen})").rows[0]
     if count:
         store.query(reopen(chosen), write=True)
     return int(count)
@@ -573,7 +573,7 @@ def queued_urls(store: Store, oids: Sequence[int]) -> dict[int, QueuedRow]:
 
 def links_by_url(store: Store) -> Iterator[pa.RecordBatch]:
     """All links as URLs, in pieces with the columns `source` and `target`."""
-    return store.stream(_ALL_LINKS)
+    return store.select_pieces(_ALL_LINKS)
 
 
 # -- what comes first
@@ -581,7 +581,7 @@ def links_by_url(store: Store) -> Iterator[pa.RecordBatch]:
 
 def untried_from_hubs(store: Store, hubs: int, limit: int) -> list[int]:
     """Untried URLs that the best `hubs` hubs of each topic link to, and untried hubs; at most `limit`."""
-    return [oid for (oid,) in store.query(_FROM_HUBS, {"hubs": hubs, "urls": limit}, max_rows=limit).rows]
+    return [oid for (oid,) in store.select(_FROM_HUBS, {"hubs": hubs, "urls": limit}, max_rows=limit).rows]
 
 
 def bring_forward(store: Store, oids: npt.NDArray[np.int64]) -> None:
@@ -598,5 +598,5 @@ def make_first(store: Store, oids: Iterable[int]) -> None:
 
 
 def _rows(store: Store, sql: str, params: Sequence[Any] = ()) -> Iterator[Any]:
-    for piece in store.stream(sql, params):
+    for piece in store.select_pieces(sql, params):
         yield from zip(*(column.to_pylist() for column in piece.columns), strict=True)

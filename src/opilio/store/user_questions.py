@@ -121,24 +121,24 @@ def candidate_pages(
 ) -> list[AskablePage]:
     """The `limit` most relevant pages of topics, and as many that are closest to the threshold."""
     given = [sorted(kcids), sorted(exclude), min_relevance, limit]
-    return [AskablePage(*row) for row in store.query(_CANDIDATES, given, max_rows=_MAX_ROWS).rows]
+    return [AskablePage(*row) for row in store.select(_CANDIDATES, given, max_rows=_MAX_ROWS).rows]
 
 
 def score_counts(
     store: Store, kcids: Collection[int], exclude: Collection[int], min_relevance: float, steps: int
 ) -> dict[int, int]:
     """How many pages of topics have which relevance, in so many steps from 0 to 1."""
-    return dict(store.query(_SCORES, [sorted(kcids), sorted(exclude), min_relevance, steps], max_rows=steps + 1).rows)
+    return dict(store.select(_SCORES, [sorted(kcids), sorted(exclude), min_relevance, steps], max_rows=steps + 1).rows)
 
 
 def load_questions(store: Store) -> list[QuestionRow]:
     """All questions, in the order they were asked."""
-    return [QuestionRow(*row) for row in store.query(_ALL, max_rows=_MAX_ROWS).rows]
+    return [QuestionRow(*row) for row in store.select(_ALL, max_rows=_MAX_ROWS).rows]
 
 
 def count_questions(store: Store) -> QuestionCounts:
     """How many are open, answered and skipped."""
-    return QuestionCounts(*store.query(_COUNTS).rows[0])
+    return QuestionCounts(*store.select(_COUNTS).rows[0])
 
 
 def add_round(store: Store, asked_us: int, rows: Sequence[tuple[int, int, str, int]]) -> None:
@@ -171,5 +171,5 @@ def reopen_questions_since(store: Store, since_us: int) -> None:
 
 def question_pages(store: Store, oids: Collection[int]) -> dict[int, QuestionPage]:
     """The stored pages that questions are about, by oid."""
-    rows = store.query(_PAGES, [sorted(oids)], max_rows=_MAX_ROWS).rows
+    rows = store.select(_PAGES, [sorted(oids)], max_rows=_MAX_ROWS).rows
     return {row[0]: QuestionPage(*row) for row in rows}

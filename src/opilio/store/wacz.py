@@ -172,7 +172,7 @@ def _write_pages(package: _Package, store: Store) -> int:
     with package.file("pages/pages.jsonl", packed=False) as file:
         header = {"format": "json-pages-1.0", "id": "pages", "title": "All Pages"}
         file.write(json.dumps(header).encode() + b"\n")
-        for piece in store.stream(_PAGES):
+        for piece in store.select_pieces(_PAGES):
             for row in piece.to_pylist():
                 when = row["visited"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")
                 page = {"id": str(row["oid"]), "url": row["url"], "ts": when, "title": row["title"]}

@@ -89,6 +89,7 @@ class StoreWriter:
             self.journal_rows += len(batch.changes)
             self._next_seq += len(batch.changes)
             self._figures = self._figures_with(batch)
+            self._file.edits += bool(batch.topics)
 
     def load_figures(self) -> Figures:
         """The figures of the collection. They do not depend on the journal, so it is not folded for them.
