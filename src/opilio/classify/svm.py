@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Ids = npt.NDArray[np.uint64]
-    Places = npt.NDArray[np.intp]
     Numbers = npt.NDArray[np.float64]
 
 MAX_REASONS = 10
@@ -65,7 +64,7 @@ MAX_REASONS = 10
 class PageFeatures(NamedTuple):
     """The chosen features of a page in one space."""
 
-    places: Places
+    places: npt.NDArray[Any]
     """Their indices among the chosen features, ascending."""
     values: npt.NDArray[np.float32]
 
@@ -91,11 +90,12 @@ class SpaceView:
 
     def features_in(self, vector: Vector) -> PageFeatures:
         """The same from its vector in this space."""
-        if self.space.dense:
-            places, values = project(weigh(self.space, self._idf, vector), self.chosen)
-        else:
-            places, values = self._weights.weigh(vector)
-        return PageFeatures(places, values.astype(np.float32))
+        found: tuple[npt.NDArray[Any], Numbers] = (
+            project(weigh(self.space, self._idf, vector), self.chosen)
+            if self.space.dense
+            else self._weights.weigh(vector)
+        )
+        return PageFeatures(found[0], found[1].astype(np.float32))
 
 
 @dataclass(frozen=True)

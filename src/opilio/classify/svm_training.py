@@ -220,6 +220,7 @@ class SpaceRows:
         self.space = space
         self.filled = np.array([len(vector.ids) > 0 for vector in vectors], bool)
         """Which documents have any features in this space."""
+        rows: list[tuple[npt.NDArray[Any], Numbers]]
         if space.dense:
             self.idf = Idf().fit([])
             self.ids = distinct(vector.ids for vector in vectors)

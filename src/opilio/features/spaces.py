@@ -225,8 +225,8 @@ def counted(numbers: npt.NDArray[np.unsignedinteger]) -> Vector:
     is_last = np.ones(len(ordered), bool)  # of the run of a number
     np.not_equal(ordered[1:], ordered[:-1], out=is_last[:-1])
     ends = is_last.nonzero()[0]
-    counts = ends + 1.0
-    counts[1:] -= ends[:-1] + 1.0
+    counts = (ends + 1).astype(np.float64)
+    counts[1:] -= ends[:-1] + 1
     return Vector(ordered[ends].astype(np.uint64, copy=False), counts)
 
 

@@ -57,7 +57,7 @@ class FeatureTable:
         assert self._pieces is not None
         first, shift, starts = self._pieces
         pieces = np.minimum((ids - first) >> shift, np.uint64(len(starts) - 1))
-        rows = starts.take(pieces.view(np.int64))
+        rows: Places = starts.take(pieces.view(np.int64))
         behind = np.flatnonzero(self._padded.take(rows) < ids)
         while len(behind):
             rows[behind] += 1
