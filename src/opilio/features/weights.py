@@ -57,7 +57,7 @@ class FeatureTable:
         assert self._pieces is not None
         first, shift, starts = self._pieces
         pieces = np.minimum((ids - first) >> shift, np.uint64(len(starts) - 1))
-        rows: Places = starts.take(pieces.view(np.int64))
+        rows: Places = starts.take(pieces.view(np.int64)).astype(np.intp)
         behind = np.flatnonzero(self._padded.take(rows) < ids)
         while len(behind):
             rows[behind] += 1
@@ -65,7 +65,7 @@ class FeatureTable:
         return rows
 
     @cached_property
-    def _pieces(self) -> tuple[np.uint64, np.uint64, Places] | None:
+    def _pieces(self) -> tuple[np.uint64, np.uint64, npt.NDArray[np.int32]] | None:
         """The first number, how many bits the numbers of a piece differ in, and the row at which each piece begins.
 
         The numbers are divided into pieces of equal range, twice as many as there are numbers. None when many are in
@@ -76,7 +76,9 @@ class FeatureTable:
         first = self.ids[0]
         shift = np.uint64(max(0, int(self.ids[-1] - first).bit_length() - (2 * len(self.ids)).bit_length()))
         sizes = np.bincount(((self.ids - first) >> shift).view(np.int64))
-        return (first, shift, np.append(0, np.cumsum(sizes))) if sizes.max() <= _MOST_IN_PIECE else None
+        if sizes.max() > _MOST_IN_PIECE:
+            return None
+        return first, shift, np.append(0, np.cumsum(sizes)).astype(np.int32)
 
 
 class FeatureWeights:
