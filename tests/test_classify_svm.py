@@ -62,7 +62,8 @@ def test_scores_of_documents_left_out_are_those_of_a_fit_without_them() -> None:
     """The span rule gives nearly the score that a hyperplane has which never saw the document; subtracting the whole of
     its alpha, as `shifted_threshold` does, is much too pessimistic."""
     items = [page((1,), seed, own_share=0.2) for seed in range(6)] + [page((), seed) for seed in range(40)]
-    rows = SpaceRows(make_space("terms", ClassifySettings()), items, 0, {}).documents(
+    space = make_space("terms", ClassifySettings())
+    rows = SpaceRows(space, [space.vector(item) for item in items], 0, {}).documents(
         np.arange(46), np.arange(len(np.unique(np.concatenate([item.stems for item in items]))))
     )
     positive = np.arange(46) < 6
@@ -449,7 +450,8 @@ def test_a_small_training_does_not_import_scipy() -> None:
         "from opilio.features.spaces import make_space\n"
         "from opilio.settings import ClassifySettings\n"
         "items = [ClassifierInput(np.arange(n, n + 9, dtype=np.uint32)) for n in range(9)]\n"
-        "rows = SpaceRows(make_space('pairs', ClassifySettings()), items, 0, {})\n"
+        "space = make_space('pairs', ClassifySettings())\n"
+        "rows = SpaceRows(space, [space.vector(item) for item in items], 0, {})\n"
         "ours = np.arange(9) < 4\n"
         "fit_hyperplane(rows.documents(np.arange(9), np.arange(20)), ours, error_costs(ours, 1.0))\n"
         "assert 'scipy' not in sys.modules"
@@ -561,13 +563,16 @@ vectors = st.dictionaries(st.integers(1, 30), st.integers(1, 5), min_size=1, max
     st.lists(vectors, min_size=1, max_size=5),
     st.integers(1, 30),
     st.integers(1, 30),
+    st.booleans(),
 )
 def test_selection_on_a_matrix(
-    ours: list[ClassifierInput], others: list[ClassifierInput], candidates: int, features: int
+    ours: list[ClassifierInput], others: list[ClassifierInput], candidates: int, features: int, only_ours: bool
 ) -> None:
-    """The features are those, in that order, which `select` chooses from vectors, and the rows what `weigh` gives."""
+    """The features are those, in that order, which `select` chooses from vectors, and the rows what `weigh` gives;
+    also when columns are left out that are never selected."""
     space = make_space("terms", ClassifySettings())
-    rows = SpaceRows(space, [*ours, *others], 0, {})
+    selecting = len(ours) if only_ours else None
+    rows = SpaceRows(space, [space.vector(one) for one in (*ours, *others)], 0, {}, selecting)
     everyone = np.arange(len(ours) + len(others))
     mine = everyone[: len(ours)]
     columns = rows.select(mine, rows.presence(everyone), len(everyone), candidates, features)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from opilio.features import Idf, Vector, project
+from opilio.features.weights import FeatureTable, FeatureWeights, distinct, repeated
 
 ANCHOR = 1 << 32
 
@@ -134,6 +135,47 @@ class TestTravel:
         idf = Idf().fit([vector(dict.fromkeys([*range(2), *range(n * 100, n * 100 + 50)], 1)) for n in range(1, 11)])
         assert idf.ids_.tolist() == [0, 1]
         assert len(idf.to_table()["ids"]) == 16
+
+
+class TestFeatureTable:
+    @given(
+        st.sets(numbers | st.integers(0, 2**64 - 1), max_size=40),
+        st.lists(st.integers(0, 2**64 - 1), max_size=20),
+        st.booleans(),
+    )
+    def test_against_brute_force(self, known: set[int], strange: list[int], are_many: bool) -> None:
+        """Each known number is found in its row and no other number is, few or many at a time."""
+        table = FeatureTable(np.array(sorted(known), np.uint64))
+        rows = {number: row for row, number in enumerate(sorted(known))}
+        asked = [*known, *strange, *(number ^ 1 for number in known)] * (300 if are_many else 1)
+        found = table.find(np.array(asked, np.uint64))
+        assert found.tolist() == [rows.get(number, len(known)) for number in asked]
+
+    def test_numbers_of_which_most_begin_alike(self) -> None:
+        """Terms beside pairs, nearly all of them in one piece, are found as well."""
+        ids = np.concatenate((np.arange(500, dtype=np.uint64), np.array([2**63, 2**64 - 2], np.uint64)))
+        assert FeatureTable(ids).find(ids).tolist() == list(range(len(ids)))
+
+
+class TestFeatureWeights:
+    @given(page_lists, page_lists, st.sets(numbers, max_size=10))
+    def test_many_pages_are_weighed_as_one_is(self, seen: list[Vector], new: list[Vector], chosen: set[int]) -> None:
+        """Pages have the same places and weights one by one and together: those of `Idf.weigh` that were chosen."""
+        idf, ids = Idf().fit(seen), np.array(sorted(chosen), np.uint64)
+        found = FeatureWeights(idf, ids)
+        for page, (places, values) in zip(new, found.weigh_all(new), strict=True):
+            alone = found.weigh(page)
+            assert (places.tolist(), values.tolist()) == (alone[0].tolist(), alone[1].tolist())
+            expected = project(idf.weigh(page), ids)
+            assert (places.tolist(), values.tolist()) == (expected[0].tolist(), expected[1].tolist())
+
+
+def test_distinct_and_repeated_features_of_documents() -> None:
+    """Documents with features in common have each of them once, and show how many have it."""
+    documents = [np.array(ids, np.uint64) for ids in ([1, 5, 9], [], [5, 9], [0, 9, 2**63])]
+    assert distinct(documents).tolist() == [0, 1, 5, 9, 2**63]
+    assert [column.tolist() for column in repeated(documents)] == [[5, 9], [2, 3]]
+    assert [column.tolist() for column in repeated([])] == [[], []]
 
 
 class TestProject:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from made_crawls import COOKING, FUNDS, GARDENING, INVESTMENT, TOPICS, MadeCrawl, MadePage, drifting, mutual_funds
 from opilio.cli import cli
 from opilio.errors import InputError
+from opilio.features.spaces import counted
 from opilio.learn import take_census
 from opilio.learn.census import PRIOR_PAGES, TopicShare, odds_scores, off_topic_terms, propose_mark, starving_topics
 from opilio.learn.crawl_health import measure_drift, similarity_to_examples
@@ -229,5 +230,6 @@ def test_likeness_is_the_mean_cosine() -> None:
     table *= np.log(25 / (1 + (table > 0).sum(axis=0)))
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
     cosines = cosine_similarity(unit, unit[:4].sum(axis=0, keepdims=True)).ravel()
-    before, now, _ = similarity_to_examples(examples, first, latest, common)
+    groups = ([counted(np.repeat([*bag], [*bag.values()])) for bag in of] for of in (examples, first, latest, common))
+    before, now, _ = similarity_to_examples(*groups)
     assert (before, now) == (pytest.approx(cosines[4:10].mean()), pytest.approx(cosines[10:18].mean()))

@@ -184,7 +184,7 @@ class Vocabulary:
 
     def terms(self, numbers: Hashes) -> Terms:
         """The terms among `numbers`, and the stems that are new since the last call."""
-        new, self._new = self._new, []
+        new = self.take_new()
         ordered = np.sort(numbers.astype("<u4"))
         if not len(ordered) or ordered[0]:
             ordered = np.concatenate((_NO_TERM, ordered))
@@ -200,6 +200,11 @@ class Vocabulary:
             kept = np.sort(np.argsort(-counts, kind="stable")[:MAX_TERMS])
             ids, counts = ids[kept], counts[kept]
         return Terms(ids.tobytes(), np.minimum(counts, MAX_COUNT).astype("<u2").tobytes(), new)
+
+    def take_new(self) -> list[tuple[int, str]]:
+        """The stems that are new since the last call, by term."""
+        new, self._new = self._new, []
+        return new
 
     def _report(self, term: int, stem: str) -> None:
         """Report a stem to the lexicon, unless it was reported before. Reporting it twice does no harm."""

@@ -7,11 +7,6 @@ competing topic, and the meta classifier combines them into one decision per top
 any pages, its unit is the distance of the average competing document. After that it is calibrated (`calibration.py`):
 three times the confidence is the logit of the probability that a page is right, less that of the threshold. So
 confidences are comparable across topics, spaces and trainings.
-
-Finding the known features of a page (`SpaceView`) is most of the work: a page has thousands of pairs of words, the
-training documents had millions. So features are searched for once, in one table with the weight of each feature and
-whether any topic selected it; after that, only the few selected ones are used. (A hash table of arrays was no faster,
-and took seconds to load.)
 """
 
 from __future__ import annotations
@@ -51,8 +46,8 @@ from opilio.classify.judge import (
 from opilio.classify.svm_training import Plane, TrainedPlanes, train_tree, weigh
 from opilio.classify.xi_alpha import quality
 from opilio.features.classifier_input import ClassifierInput
-from opilio.features.spaces import TERMS_END, Space, Vector, make_space
-from opilio.features.weights import Idf, project
+from opilio.features.spaces import TERMS_END, Space, Vector, make_space, vectors_of
+from opilio.features.weights import FeatureWeights, Idf, project
 from opilio.model import Judgement
 from opilio.settings import ClassifySettings, Settings
 from opilio.topics.hierarchy import ROOT, Hierarchy, Node
@@ -61,17 +56,15 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Ids = npt.NDArray[np.uint64]
-    Places = npt.NDArray[np.intp]
     Numbers = npt.NDArray[np.float64]
 
 MAX_REASONS = 10
-_NOT_CHOSEN = -1
 
 
 class PageFeatures(NamedTuple):
     """The chosen features of a page in one space."""
 
-    places: Places
+    places: npt.NDArray[Any]
     """Their indices among the chosen features, ascending."""
     values: npt.NDArray[np.float32]
 
@@ -84,13 +77,7 @@ class SpaceView:
         self.space = space
         self.chosen = chosen
         self._idf = idf
-        places, _ = project(Vector(idf.ids_, np.zeros(len(idf.ids_))), chosen)
-        unknown = np.delete(chosen, places)
-        self._ids = np.insert(idf.ids_, np.searchsorted(idf.ids_, unknown), unknown)
-        # Two more rows follow, for unknown terms and for other unknown features.
-        self._weights = idf.idf(np.concatenate((self._ids, _not_in(self._ids))))
-        self._chosen_places = np.full(len(self._weights), _NOT_CHOSEN)
-        self._chosen_places[np.searchsorted(self._ids, chosen)] = np.arange(len(chosen))
+        self._weights = FeatureWeights(idf, chosen)
 
     def usual(self, ids: Ids) -> Numbers:
         """How usual features are: the square root of the share of pages that have them, up to a factor."""
@@ -98,29 +85,17 @@ class SpaceView:
         return found
 
     def features_of(self, item: ClassifierInput) -> PageFeatures:
-        """The chosen features of a page, weighted as by `Idf.weigh`: relative to the length of the whole vector."""
-        vector = self.space.vector(item)
-        if self.space.dense or not len(vector.ids) or not len(self.chosen):
-            places, values = project(weigh(self.space, self._idf, vector), self.chosen)
-            return PageFeatures(places, values.astype(np.float32))
-        rows = np.searchsorted(self._ids, vector.ids)
-        is_known = self._ids.take(rows, mode="clip") == vector.ids
-        rows = np.where(is_known, rows, len(self._ids) + (vector.ids >= TERMS_END))
-        weights = (1.0 + np.log(vector.values)) * self._weights[rows]
-        places = self._chosen_places[rows]
-        seen = np.flatnonzero(places != _NOT_CHOSEN)
-        return PageFeatures(places[seen], (weights[seen] / np.sqrt(weights @ weights)).astype(np.float32))
+        """The chosen features of a page."""
+        return self.features_in(self.space.vector(item))
 
-
-def _not_in(ids: Ids) -> Ids:
-    """A term and another feature that are not among `ids`, ascending: they have the weights of unknown features."""
-    some = []
-    for start in (0, TERMS_END):
-        end = start + len(ids) + 1
-        taken = ids[np.searchsorted(ids, np.uint64(start)) : np.searchsorted(ids, np.uint64(end))]
-        free = np.flatnonzero(taken != np.arange(start, start + len(taken), dtype=np.uint64))
-        some.append(start + (int(free[0]) if len(free) else len(taken)))
-    return np.array(some, np.uint64)
+    def features_in(self, vector: Vector) -> PageFeatures:
+        """The same from its vector in this space."""
+        found: tuple[npt.NDArray[Any], Numbers] = (
+            project(weigh(self.space, self._idf, vector), self.chosen)
+            if self.space.dense
+            else self._weights.weigh(vector)
+        )
+        return PageFeatures(found[0], found[1].astype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -351,7 +326,8 @@ class SvmTree:
         }
 
     def _features(self, item: ClassifierInput) -> list[PageFeatures]:
-        return [view.features_of(item) for view in self._views.values()]
+        vectors = vectors_of([view.space for view in self._views.values()], item)
+        return [view.features_in(vector) for view, vector in zip(self._views.values(), vectors, strict=True)]
 
     def _compete(self, node: int, features: Sequence[PageFeatures]) -> CompetitionResult | None:
         competition = self._competitions.get(node)

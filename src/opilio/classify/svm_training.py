@@ -25,7 +25,6 @@ of CPU and 23 MB, more than a training of the first few hundred pages.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -40,8 +39,8 @@ from opilio.classify.decision import RELEVANCE_SLOPE
 from opilio.classify.judge import Estimate, Example, TrainingSet
 from opilio.errors import InputError
 from opilio.features.classifier_input import ClassifierInput
-from opilio.features.spaces import Space, Vector, make_space
-from opilio.features.weights import Idf, mutual_information
+from opilio.features.spaces import TERMS_END, Space, Vector, make_space, vectors_of
+from opilio.features.weights import FeatureWeights, Idf, distinct, mutual_information, project, repeated
 from opilio.settings import ClassifySettings
 
 if TYPE_CHECKING:
@@ -77,6 +76,7 @@ _HALVINGS = 4
 _NO_ALPHA = 1e-8
 _RIDGE = 1e-9  # two documents may be the same
 _NOWHERE = np.zeros(0, np.intp)
+_NO_COLUMNS, _NO_WEIGHTS = np.zeros(0, np.int32), np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -203,37 +203,40 @@ def weigh(space: Space, idf: Idf, vector: Vector) -> Vector:
 
 
 class SpaceRows:
-    """The training documents in one feature space: documents by row, features by column."""
+    """The training documents in one feature space: documents by row, features by column.
+
+    Half of all features and more are in one document only. They have a column if they may be selected.
+    """
 
     def __init__(
-        self, space: Space, pages: Sequence[ClassifierInput], documents: int, frequencies: Mapping[int, int]
+        self,
+        space: Space,
+        vectors: Sequence[Vector],
+        documents: int,
+        frequencies: Mapping[int, int],
+        selecting: int | None = None,
     ) -> None:
+        """`vectors` are those of the documents. Features are selected from the first `selecting` of them, or all."""
         self.space = space
-        vectors = [space.vector(page) for page in pages]
-        if space.dense:
-            vectors = [weigh(space, Idf(), vector) for vector in vectors]
         self.filled = np.array([len(vector.ids) > 0 for vector in vectors], bool)
         """Which documents have any features in this space."""
-        none = np.zeros(0, np.uint64)
-        self.ids, columns = np.unique(np.concatenate([none, *(v.ids for v in vectors)]), return_inverse=True)
-        self._ends = np.cumsum([0, *(len(vector.ids) for vector in vectors)])
-        self._counts = np.concatenate([np.zeros(0), *(vector.values for vector in vectors)])
+        rows: list[tuple[npt.NDArray[Any], Numbers]]
         if space.dense:
             self.idf = Idf().fit([])
-            self._weights = self._counts
+            self.ids = distinct(vector.ids for vector in vectors)
+            rows = [project(weigh(space, self.idf, vector), self.ids) for vector in vectors]
         else:
-            present = np.bincount(columns, minlength=len(self.ids))
-            self.idf = Idf().fit_counts(self.ids, present, len(vectors), documents, frequencies)
-            self._weights = self._weighed(self._counts, columns, self._ends)
-        self._columns = columns.astype(np.int32)
+            has_terms = any(len(vector.ids) and vector.ids[0] < TERMS_END for vector in vectors)
+            features, present = repeated(vector.ids for vector in vectors)
+            collection = (documents, frequencies) if has_terms else ()
+            self.idf = Idf().fit_counts(features, present, len(vectors), *collection)
+            self.ids = distinct([features, *(vector.ids for vector in vectors[:selecting])])
+            rows = list(FeatureWeights(self.idf, self.ids).weigh_all(vectors))
+        self._ends = np.cumsum([0, *(len(columns) for columns, _ in rows)])
+        self._columns = np.concatenate([_NO_COLUMNS, *(columns for columns, _ in rows)])
+        self._weights = np.concatenate([_NO_WEIGHTS, *(values for _, values in rows)])
+        self._counts = np.concatenate([_NO_WEIGHTS, *(vector.values for vector in vectors[:selecting])])
         self._plain: tuple[Places, Numbers] | None = None  # the array made last, and its columns
-
-    def _weighed(self, counts: Numbers, columns: Places, ends: Places) -> Numbers:
-        """The weights of all documents: those of `Idf.weigh`, with one look for each feature of all of them."""
-        weights: Numbers = (1.0 + np.log(counts)) * self.idf.idf(self.ids)[columns]
-        for start, end in itertools.pairwise(ends.tolist()):
-            weights[start:end] /= np.sqrt(weights[start:end] @ weights[start:end])
-        return weights
 
     def documents(self, rows: Places, columns: Places) -> Any:
         """Some documents with some features, these ascending: an array if they are few, else a scipy CSR matrix."""
@@ -339,10 +342,10 @@ def train_tree(training: TrainingSet, settings: ClassifySettings, mined_negative
     training = _with_virtual_documents(training, spaces)
     examples = [*training, *training.met]
     places = {id(example): place for place, example in enumerate(examples)}
-    rows = [
-        SpaceRows(space, [example.item for example in examples], training.documents, training.document_frequencies)
-        for space in spaces
-    ]
+    vectors = [vectors_of(spaces, example.item) for example in examples]
+    counts = training.documents, training.document_frequencies, len(training.examples)
+    rows = [SpaceRows(space, [one[number] for one in vectors], *counts) for number, space in enumerate(spaces)]
+    del vectors
     answered = np.array([example.answered for example in examples], bool)
     planes: list[Plane] = []
     calibrations: dict[int, Calibration] = {}

@@ -152,7 +152,8 @@ class TextReader:
         """The stems of anchor texts, with a 0 after each. All at once: a page may have dozens of a few words each."""
         if not anchors:
             return NO_STEMS
-        words = [[*tokenize(anchor), b""] for anchor in anchors]
+        distinct = {anchor: [*tokenize(anchor), b""] for anchor in {*anchors}}  # most links to a page say the same
+        words = [distinct[anchor] for anchor in anchors]
         stems = self._numbers_of([word for link in words for word in link], language).astype(np.uint32)
         kept = stems > 0
         kept[np.cumsum([len(link) for link in words]) - 1] = True
@@ -166,7 +167,7 @@ class TextReader:
             if len(self.terms) > _MAX_NAMES:  # whoever holds the names keeps them
                 self._vocabulary, self.terms = Vocabulary(), {}
             numbers = self._vocabulary.numbers(words, language)
-            self.terms.update(self._vocabulary.terms(numbers[:0]).new)
+            self.terms.update(self._vocabulary.take_new())
         return numbers
 
 

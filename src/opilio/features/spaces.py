@@ -88,6 +88,21 @@ def make_space(spec: str, settings: ClassifySettings) -> Space:
     return Combination(ordered)
 
 
+def vectors_of(spaces: Iterable[Space], item: ClassifierInput) -> list[Vector]:
+    """The vectors of a page in some spaces. What several of them combine is counted once."""
+    counted_once: dict[str, Vector] = {}
+
+    def of_part(space: Space) -> Vector:
+        if space.name not in counted_once:
+            counted_once[space.name] = space.vector(item)
+        return counted_once[space.name]
+
+    return [
+        _union([of_part(part) for part in space.spaces]) if isinstance(space, Combination) else of_part(space)
+        for space in spaces
+    ]
+
+
 @SPACES.register("terms")
 class TermSpace:
     """Bag of words: each stem of title and text with its count."""
@@ -100,7 +115,8 @@ class TermSpace:
 
     def vector(self, item: ClassifierInput) -> Vector:
         """The stems, counted."""
-        return counted(item.stems[item.stems > 0])
+        found = counted(item.stems)
+        return Vector(found.ids[1:], found.values[1:]) if len(found.ids) and not found.ids[0] else found
 
     def names(self, item: ClassifierInput, terms: Mapping[int, str]) -> dict[int, str]:
         """Each stem is its own name."""
@@ -136,18 +152,12 @@ class Pairs:
     def _pairs(self, stems: Stems) -> tuple[Ids, Ids]:
         """The smaller and the larger hash code of each pair, with repeats."""
         stems = stems[:MAX_PAIR_WORDS]
-        places = np.flatnonzero(stems)
-        codes = stems[places].astype(np.uint64)
-        ones: list[Ids] = []
-        others: list[Ids] = []
-        # Each term is paired with the next term, the one after it, ... as long as any of them is near enough.
-        for step in range(1, min(self.settings.pair_distance, len(codes) - 1) + 1):
-            near = places[step:] - places[:-step] <= self.settings.pair_distance
-            near &= codes[step:] != codes[:-step]
-            ones.append(codes[:-step][near])
-            others.append(codes[step:][near])
-        one, other = _joined(ones), _joined(others)
-        return np.minimum(one, other), np.maximum(one, other)
+        low, high = np.zeros((2, self.settings.pair_distance, len(stems)), np.uint32)
+        for step in range(1, self.settings.pair_distance + 1):
+            np.minimum(stems[:-step], stems[step:], out=low[step - 1, step:])
+            np.maximum(stems[:-step], stems[step:], out=high[step - 1, step:])
+        pairs = (low != 0) & (low != high)  # without stop words, and words with themselves
+        return low[pairs].astype(np.uint64), high[pairs].astype(np.uint64)
 
 
 @SPACES.register("anchors")
@@ -200,8 +210,7 @@ class Combination:
 
     def vector(self, item: ClassifierInput) -> Vector:
         """The union of all parts; empty only if all of them are."""
-        vectors = [space.vector(item) for space in self.spaces]
-        return _union([vector for vector in vectors if len(vector.ids)])
+        return _union([space.vector(item) for space in self.spaces])
 
     def names(self, item: ClassifierInput, terms: Mapping[int, str]) -> dict[int, str]:
         """The names of all parts."""
@@ -213,11 +222,12 @@ def counted(numbers: npt.NDArray[np.unsignedinteger]) -> Vector:
     if not len(numbers):
         return Vector(np.zeros(0, np.uint64), np.zeros(0))
     ordered = np.sort(numbers)
-    # Each change of value ends the run of a number, as the last place does; a run is as long as its end is further on.
-    ends = np.append((ordered[1:] != ordered[:-1]).nonzero()[0], len(ordered) - 1)
-    counts = ends + 1.0
-    counts[1:] -= counts[:-1].copy()
-    return Vector(ordered[ends].astype(np.uint64), counts)
+    is_last = np.ones(len(ordered), bool)  # of the run of a number
+    np.not_equal(ordered[1:], ordered[:-1], out=is_last[:-1])
+    ends = is_last.nonzero()[0]
+    counts = (ends + 1).astype(np.float64)
+    counts[1:] -= ends[:-1] + 1
+    return Vector(ordered[ends].astype(np.uint64, copy=False), counts)
 
 
 def pair_ids(low: Ids, high: Ids) -> Ids:
@@ -233,16 +243,15 @@ def pair_ids(low: Ids, high: Ids) -> Ids:
     return mixed ^ mixed >> np.uint64(31) | np.uint64(PAIR)
 
 
-def _joined(arrays: Sequence[Ids]) -> Ids:
-    return np.concatenate(arrays) if arrays else np.zeros(0, np.uint64)
-
-
 def _shifted(vector: Vector, kind: int) -> Vector:
     return Vector(vector.ids | np.uint64(kind), vector.values)
 
 
-def _union(vectors: list[Vector]) -> Vector:
+def _union(vectors: Iterable[Vector]) -> Vector:
     """The union of vectors; the counts of a feature that several of them have are added."""
+    vectors = [vector for vector in vectors if len(vector.ids)]
+    if len(vectors) == 1:
+        return vectors[0]
     if not vectors:
         return counted(np.zeros(0, np.uint64))
     vectors.sort(key=lambda vector: int(vector.ids[0]))  # enough for kinds of features that do not overlap

@@ -15,18 +15,20 @@ webs, and how wrong this one is.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from opilio.features.classifier_input import stored_reader
+from opilio.features.spaces import Vector, counted
+from opilio.features.weights import FeatureTable, repeated
 from opilio.learn.census import RECOVERED_SHARE, TopicShare, name_of, shares, starving_topics
 from opilio.store import Store, census
-from opilio.store.terms import bags_of_terms
+from opilio.store.terms import term_columns
 from opilio.topics import hierarchy_of
 from opilio.topics.hierarchy import Hierarchy
 
@@ -49,9 +51,6 @@ MAX_GROWTH = 0.5
 """New URLs for each request: more would promise that the web never ends."""
 STEEPEST = 3.0
 """How steeply the harvest may be taken to fall: a few unlucky pages must not promise that nothing is left."""
-
-Bag = Mapping[int, float]
-"""Stems with how often they stand in a document."""
 
 
 class ExampleSimilarity(NamedTuple):
@@ -77,7 +76,7 @@ class ExampleSimilarity(NamedTuple):
 def measure_drift(store: Store, hierarchy: Hierarchy) -> list[ExampleSimilarity]:
     """The similarity of each good topic, with all below it, that has examples and enough accepted pages."""
     examples, pages = _examples(store)
-    common: list[Bag] | None = None  # read once there is a topic to compare: most short crawls have none
+    common: list[Vector] | None = None  # read once there is a topic to compare: most short crawls have none
     found = []
     for kcid in sorted(hierarchy.good):
         below = hierarchy.below(kcid)
@@ -85,49 +84,60 @@ def measure_drift(store: Store, hierarchy: Hierarchy) -> list[ExampleSimilarity]
         ends = census.first_and_latest_accepted(store, below, pages, WINDOW_PAGES) if own else None
         if ends is not None:
             if common is None:
-                common = list(bags_of_terms(store, census.latest_irrelevant(store, _IRRELEVANT_PAGES)).values())
-            first, latest = (list(bags_of_terms(store, oids).values()) for oids in ends)
+                common = _bags(store, census.latest_irrelevant(store, _IRRELEVANT_PAGES))
+            first, latest = (_bags(store, oids) for oids in ends)
             found.append(ExampleSimilarity(kcid, *similarity_to_examples(own, first, latest, common)))
     return found
 
 
 def similarity_to_examples(
-    examples: Sequence[Bag], first: Sequence[Bag], latest: Sequence[Bag], common: Sequence[Bag]
+    examples: Sequence[Vector], first: Sequence[Vector], latest: Sequence[Vector], common: Sequence[Vector]
 ) -> tuple[float, float, float]:
-    """The mean cosine of the first and of the latest pages with the examples, and the fall in standard errors."""
+    """The mean cosine of the first and of the latest pages with the examples, and the fall in standard errors.
+
+    Documents are vectors of how often each stem stands in them. Stems that only one has share a row.
+    """
     documents = [*examples, *first, *latest, *common]
-    frequencies = Counter(stem for bag in documents for stem in bag)
-    weights = {stem: math.log((1 + len(documents)) / (1 + n)) for stem, n in frequencies.items()}
-    centroid: Counter[int] = Counter()
-    for bag in examples:
-        centroid.update(_unit(bag, weights))
-    length = math.sqrt(sum(value * value for value in centroid.values())) or 1.0
-
-    def cosines(bags: Iterable[Bag]) -> list[float]:
-        return [sum(v * centroid[stem] for stem, v in _unit(bag, weights).items()) / length for bag in bags]
-
-    before, now = np.array(cosines(first)), np.array(cosines(latest))
+    stems, frequencies = repeated(bag.ids for bag in documents)
+    weights = np.log((1 + len(documents)) / (1 + np.append(frequencies, 1)))
+    rows = FeatureTable(stems).find(np.concatenate([bag.ids for bag in documents]))
+    values = (1.0 + np.log(np.concatenate([bag.values for bag in documents]))) * weights[rows]
+    sizes = [len(bag.ids) for bag in documents]
+    places = np.repeat(np.arange(len(documents)), sizes)
+    lengths = np.sqrt(np.bincount(places, values * values, len(documents)))
+    values /= np.where(lengths > 0.0, lengths, 1.0)[places]
+    of_examples = sum(sizes[: len(examples)])
+    centroid = np.bincount(rows[:of_examples], values[:of_examples], len(weights))
+    centroid[-1] = 0.0  # no page has these
+    alone = values[:of_examples][rows[:of_examples] == len(stems)]
+    length = math.sqrt(float(centroid @ centroid) + float(alone @ alone)) or 1.0
+    cosines = np.bincount(places, values * centroid[rows], len(documents)) / length
+    before, now = np.split(cosines[len(examples) : len(documents) - len(common)], [len(first)])
     error = math.sqrt(float(before.var()) / len(before) + float(now.var()) / len(now))
     fall = float(before.mean() - now.mean())
     return float(before.mean()), float(now.mean()), fall / error if error else math.inf if fall > 0 else 0.0
 
 
-def _unit(bag: Bag, weights: Mapping[int, float]) -> dict[int, float]:
-    vector = {stem: (1.0 + math.log(freq)) * weights[stem] for stem, freq in bag.items()}
-    length = math.sqrt(sum(value * value for value in vector.values())) or 1.0
-    return {stem: value / length for stem, value in vector.items()}
+def _bags(store: Store, oids: Sequence[int]) -> list[Vector]:
+    """The terms of some pages."""
+    of, stems, counts = term_columns(store, oids)
+    starts = np.flatnonzero(np.diff(of, prepend=-1)).tolist()
+    return [
+        Vector(stems[start:end].astype(np.uint64), counts[start:end].astype(np.float64))
+        for start, end in itertools.pairwise([*starts, len(of)])
+    ]
 
 
-def _examples(store: Store) -> tuple[list[tuple[int, Bag]], list[int]]:
+def _examples(store: Store) -> tuple[list[tuple[int, Vector]], list[int]]:
     """The examples the user gave, each with its topic; and the pages that are some."""
     reader, oids = stored_reader(), []
-    found: list[tuple[int, Bag]] = []
+    found: list[tuple[int, Vector]] = []
     for record in store.load_training():
         if record.oid is not None:
             oids.append(record.oid)
         if record.positive and record.text and record.source != "archetype":
             stems = reader.read(record.title, record.text, record.language).stems
-            found.append((record.kcid, dict(Counter(stems[stems > 0].tolist()))))
+            found.append((record.kcid, counted(stems[stems > 0])))
     return found, oids
 
 

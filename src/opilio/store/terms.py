@@ -131,7 +131,8 @@ def document_frequencies(store: Store) -> tuple[int, dict[int, int]]:
     pages, step = _counted(store)
     frequencies: dict[int, int] = {}
     for piece in store.select_pieces(_FREQUENCIES, [step]):
-        frequencies.update(zip(piece.column(0).to_pylist(), piece.column(1).to_pylist(), strict=True))
+        tids, counts = (column.to_numpy().tolist() for column in piece.columns)
+        frequencies.update(zip(tids, counts, strict=True))
     return (pages // step if frequencies else 0), frequencies
 
 
