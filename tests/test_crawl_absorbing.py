@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from opilio import Collection
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import VISIT_SPACING_S, Absorber
+from opilio.crawl.commits import Commits
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.restore import restore
 from opilio.crawl.status import Counters
@@ -35,7 +37,7 @@ from opilio.model import (
     url_key,
 )
 from opilio.settings import Settings, override
-from opilio.store import Store
+from opilio.store import Batch, Store
 from webs import Page, Web
 
 PAGES = 40
@@ -171,3 +173,35 @@ def test_a_crawl_that_resumes_knows_where_redirects_lead(tmp_path: Path) -> None
     first, moved, moved_again, last = (oids[web.url(place)] for place in range(4))
     assert [ledger.is_stored(oid) for oid in (first, moved, moved_again, last)] == [True, False, False, True]
     assert ledger.aliases.final_all([first, moved, moved_again]) == [first, last, last]
+
+
+def test_a_commit_writes_nothing_when_only_time_has_passed(tmp_path: Path) -> None:
+    """Tasks commit before they read: without news that costs no transaction. The time is written with the next batch,
+    and at the end."""
+    settings = Settings()
+    ledger = Ledger(Duplicates(settings.duplicates, bands), Counters())
+    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), ledger)
+    absorber = Absorber(settings, frontier, ledger)
+    times = iter(range(1, 100))
+    written: list[dict[str, int]] = []
+    with Store.create(tmp_path) as store:
+        write = store.write
+
+        def note(batch: Batch) -> None:
+            written.append(dict(batch.counters))
+            write(batch)
+
+        store.write = note  # type: ignore[method-assign]
+
+        async def use() -> None:
+            commits = Commits(settings.store, store, absorber, lambda: float(next(times)))
+            await commits.commit(wait=True)
+            assert not written
+            absorber.counters.add("pages")
+            await commits.commit(wait=True)
+            await commits.commit(wait=True)
+            assert [sorted(counters) for counters in written] == [["elapsed_ms", "pages"]]
+            await commits.close()
+            assert sorted(written[-1]) == ["elapsed_ms"]
+
+        asyncio.run(use())

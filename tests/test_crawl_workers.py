@@ -257,9 +257,9 @@ def test_a_process_that_cannot_be_ready(setup: WorkerSetup, tmp_path: Path, monk
     assert children() == set()
 
 
-@pytest.mark.parametrize(("under_way", "messages"), [(3, 3), (30, 8)])
-def test_a_visit_waits_for_others_only_when_there_are_many(under_way: int, messages: int) -> None:
-    """With few leases under way each visit is sent at once; with many, those go together that end together."""
+@pytest.mark.parametrize(("under_way", "messages"), [(1, 1), (3, 1), (40, 2)])
+def test_visits_that_end_together_are_sent_together(under_way: int, messages: int) -> None:
+    """Visits wait for those that end soon after them, but not when nothing else is under way."""
     sent: list[bytes] = []
     visit = Visit(Lease(1, "http://a.test/"), Fetch(Outcome.OK))
 

@@ -27,7 +27,7 @@ from opilio.store.warc import RecordMaker, RecordNote, WarcPlace
 
 FLUSH_S = 0.01  # parcels are sent together that are ready within this time: a call costs as much as a small page
 FLUSH_PARCELS = 32
-AT_ONCE_LEASES = 16  # with fewer under way they are sent at once, as those of a worker process are
+AT_ONCE_LEASES = 16  # with fewer under way they are sent at once
 AGAIN_S = 0.5  # before a call is made again that an actor could not be reached with
 
 

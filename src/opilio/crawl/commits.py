@@ -89,10 +89,11 @@ class Commits:
             if self._write is not None:
                 await asyncio.shield(self._write)  # the caller may be cancelled; the write may not
                 self._write = None
-            self._count_elapsed()
             batch = self._absorber.swap_batch()
             self._opened_s = time.monotonic()
-            if batch:
+            if batch:  # that time has passed is no reason to write
+                self._count_elapsed()
+                self._absorber.counters.write_changes(batch)
                 self._counted = self._counted[0], batch
                 loop = asyncio.get_running_loop()
                 self._write = loop.run_in_executor(self._writer, self._write_batch, batch)
@@ -114,6 +115,7 @@ class Commits:
 
     async def close(self) -> None:
         """Write what is left. Later commits do nothing."""
+        self._count_elapsed()
         try:
             await self.commit(wait=True)
         finally:

@@ -51,10 +51,11 @@ SILENCE_REQUESTS = 20  # a worker that is silent for this many times the longest
 MAX_RESTARTS = 20  # of worker processes within RESTARTS_S: more means that something is wrong with the machine
 RESTARTS_S = 3600.0
 STOP_S = 5.0  # a process that has not ended by itself after this time is killed
-FLUSH_S = 0.03  # visits that end within this time are sent together: fewer wake-ups of the engine
+FLUSH_S = 0.03
+"""Visits that end within this time are sent together: the engine then scores the links of several pages at once, which
+takes little longer than for one. A visit is sent at once when nothing else is under way."""
 FLUSH_VISITS = 32
 RELEASE_VISITS = 500  # so many visits are more than a start: the libraries' pages that only it needed are given back
-AT_ONCE_LEASES = 8  # with fewer under way a visit is sent at once: waiting for more would only delay its host
 
 
 class Program(NamedTuple):
@@ -401,7 +402,7 @@ class _Sender:
     def add(self, visit: Visit) -> None:
         self._visits.append(visit)
         self.under_way -= 1
-        if len(self._visits) >= FLUSH_VISITS or self.under_way < AT_ONCE_LEASES:
+        if len(self._visits) >= FLUSH_VISITS or not self.under_way:
             self.flush()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self.flush)

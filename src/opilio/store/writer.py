@@ -7,7 +7,7 @@ docstring says why.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import duckdb
@@ -34,7 +34,7 @@ WHERE crawl.oid = latest.oid
 """
 _FOLLOW = """
 UPDATE crawl SET parent = incoming.parent, depth = incoming.depth, hops = incoming.hops
-FROM incoming WHERE crawl.oid = incoming.oid
+FROM incoming_followed incoming WHERE crawl.oid = incoming.oid
 """
 _REMADE = (("pages", "oid"), ("page_pictures", "oid"), ("sifted", "oid"), ("links", "oid_src"), ("terms", "oid"))
 # Tables whose rows are replaced; all others are appended to.
@@ -45,6 +45,21 @@ _REPLACED_BY = {
 }  # fmt: skip
 
 
+class Incoming:
+    """Rows for a view of DuckDB's, which asks for them each time that it is read."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows, by Arrow's protocol."""
+        return self.rows.__arrow_c_stream__(requested_schema)
+
+    def clear(self) -> None:
+        """Let go of the rows; their columns stay."""
+        self.rows = self.rows.schema.empty_table()
+
+
 class StoreWriter:
     """Changes the database. Its changes take turns; what one of them commits is on disk when it returns."""
 
@@ -52,6 +67,8 @@ class StoreWriter:
         self._file = file
         self._cursor = file.cursor()
         self._next_seq = 0
+        self._incoming: dict[str, Incoming] = {}
+        """By name of a table: the rows that the batch has for it."""
         self.journal_rows: int = self._cursor.execute("SELECT count(*) FROM crawl_changes").fetchall()[0][0]
         """Changes that are committed and not yet folded into their table."""
         self._figures: tuple[Figures, int] | None = None
@@ -68,18 +85,14 @@ class StoreWriter:
             tables.append(("counters", pa.table({"name": names, "n": pa.array(totals, pa.int64())})))
         with self._changing("write"):
             self._maintain()
-            with self._transaction():
+            with self._statements(tables) as statements, self._transaction():
                 before = link_history.links_before(self._cursor, batch.replaced) if batch.replaced else None
                 if len(revisits):
                     link_history.count_revisits(self._cursor, revisits)
                 if batch.replaced:
                     self._remove_pages(batch.replaced)
-                try:
-                    for name, table in tables:
-                        self._write_table(name, table)
-                finally:
-                    with suppress(duckdb.Error):  # in a transaction that failed, this fails too and would hide why
-                        self._cursor.unregister("incoming")
+                for statement in statements:
+                    self._cursor.execute(statement)
                 if before is not None:
                     link_history.compare_links(self._cursor, before)
                 if batch.progress is not None:
@@ -113,19 +126,36 @@ class StoreWriter:
         elapsed_s = batch.counters["elapsed_ms"] / 1000 if "elapsed_ms" in batch.counters else before.elapsed_s
         return dataclasses.replace(before.plus(batch.figures()), elapsed_s=elapsed_s), edits
 
-    def _write_table(self, name: str, table: pa.Table) -> None:
-        target = {"urls": "crawl", "changes": "crawl_changes"}.get(name, name)
+    @contextmanager
+    def _statements(self, tables: Sequence[tuple[str, pa.Table]]) -> Iterator[list[str]]:
+        """The statements that write the rows of a batch."""
+        try:
+            yield [self._statement(name, rows) for name, rows in tables]
+        finally:
+            for incoming in self._incoming.values():
+                incoming.clear()
+
+    def _statement(self, name: str, rows: pa.Table) -> str:
+        """The statement that writes rows of a batch, which it finds in a view.
+
+        View and statement are made when they are needed first, outside a transaction, so that they stay. To make them
+        in each transaction costs more than to write the rows of a small batch.
+        """
         if name == "changes":
-            seq = np.arange(self._next_seq, self._next_seq + len(table))
-            table = table.append_column("seq", pa.array(seq, pa.int64()))
-        columns = table.column_names
-        self._cursor.register("incoming", table)  # in place of the table before
+            seq = np.arange(self._next_seq, self._next_seq + len(rows))
+            rows = rows.append_column("seq", pa.array(seq, pa.int64()))
+        view, columns = f"incoming_{name}", rows.column_names
+        if name not in self._incoming:
+            incoming = Incoming(rows)
+            self._cursor.register(view, incoming)
+            if name != "followed" and name not in _REPLACED_BY:  # only these can be prepared
+                target = {"urls": "crawl", "changes": "crawl_changes"}.get(name, name)
+                self._cursor.execute(f"PREPARE {view} AS INSERT INTO {target} ({', '.join(columns)}) FROM {view}")
+            self._incoming[name] = incoming
+        self._incoming[name].rows = rows
         if name == "followed":
-            self._cursor.execute(_FOLLOW)
-        elif name in _REPLACED_BY:
-            self._cursor.execute(_merge_sql(target, _REPLACED_BY[name], columns))
-        else:
-            self._cursor.execute(f"INSERT INTO {target} ({', '.join(columns)}) FROM incoming")
+            return _FOLLOW
+        return _merge_sql(name, _REPLACED_BY[name], columns) if name in _REPLACED_BY else f"EXECUTE {view}"
 
     @contextmanager
     def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -236,7 +266,8 @@ def log_limit_bytes(database_bytes: int) -> int:
 
 def _merge_sql(table: str, key: tuple[str, ...], columns: list[str]) -> str:
     return f"""
-        MERGE INTO {table} USING incoming ON {" AND ".join(f"{table}.{name} = incoming.{name}" for name in key)}
+        MERGE INTO {table} USING incoming_{table} incoming
+        ON {" AND ".join(f"{table}.{name} = incoming.{name}" for name in key)}
         WHEN MATCHED THEN UPDATE SET {", ".join(f"{name} = incoming.{name}" for name in columns if name not in key)}
         WHEN NOT MATCHED THEN INSERT ({", ".join(columns)}) VALUES ({", ".join(f"incoming.{n}" for n in columns)})
     """
