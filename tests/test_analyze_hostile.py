@@ -168,7 +168,7 @@ def test_no_link_is_lost_in_rendering(html: str) -> None:
     """Every link that is shown, but those of framesets and drawings, has a span in the rendered text, for its place and
     context."""
     page = read_markup(html.encode(), "utf-8", 1000, hidden_links=False)
-    elements = [link.element for link in page.links]
+    elements = page.links.elements
     with_span = [element for element in elements if element.tag != "frame" and element.namespace.value == "html"]
     assert len(page.link_spans) == len(with_span)
     assert elements[: len(with_span)] == with_span

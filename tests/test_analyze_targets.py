@@ -8,10 +8,32 @@ from opilio.analyze.terms import tokenize
 from opilio.model import normalize
 
 BASES = ["http://a.example/d/e/p.html", "https://b.example/", "http://a.example:81/x?y=/z/"]
+PARTS = [
+    "../",
+    "./",
+    "..",
+    "/",
+    "a",
+    "b.html",
+    "#x",
+    " ",
+    "?q=1",
+    "a:b",
+    "%2e",
+    "%C3%A9",
+    "(",
+    "'",
+    "+",
+    ",",
+    "|",
+    "^",
+    ":",
+]
 HREFS = (
     st.text(alphabet="abAZ09_.~-/:xn%?#h tps\t;=&\\", max_size=25)
     | st.from_regex(r"https?://[a-z0-9.\-A-Z]{1,12}/[a-z./~_-]{0,12}", fullmatch=True)
     | st.from_regex(r"/?[a-z./~_-]{0,12}", fullmatch=True)
+    | st.lists(st.sampled_from(PARTS), max_size=6).map("".join)
 )
 
 

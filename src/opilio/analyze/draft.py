@@ -101,7 +101,7 @@ class Draft:
         self.end_link()
         layout = Layout("".join(self._parts), [], self._spans)
         places = layout.places(source.link_context)
-        found = [(href, anchor, around) for href, (anchor, around, _) in zip(self._hrefs, places, strict=False)]
+        found = list(zip(self._hrefs, places.anchors, places.contexts, strict=False))
         found += self._loose
         text = layout.text
         if bare_urls:
@@ -148,7 +148,7 @@ def urls_in(text: str, source: Source) -> list[FoundLink]:
     if not spans:
         return []
     places = Layout(text, [], list(spans.values())).places(source.link_context)
-    return [(url, "", around) for url, (_, around, _) in zip(spans, places, strict=False)]
+    return [(url, "", around) for url, around in zip(spans, places.contexts, strict=False)]
 
 
 def collect(found: Iterable[FoundLink], source: Source) -> tuple[Links, int]:

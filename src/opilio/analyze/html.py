@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from itertools import chain, repeat
+from collections.abc import Iterator
 
 from opilio.analyze.content import Content, Source
 from opilio.analyze.formats import FORMATS
-from opilio.analyze.layout import MAX_ANCHOR_CHARS, Layout, Place
-from opilio.analyze.markup import BLANK, Markup, RawLink, read_markup
+from opilio.analyze.layout import MAX_ANCHOR_CHARS, Layout
+from opilio.analyze.markup import BLANK, Markup, label_of, read_markup
 from opilio.analyze.pictures import icon_of
 from opilio.analyze.rights import EVERYONE, OUR_NAME, markup_rights
 from opilio.analyze.shells import is_empty_shell
@@ -27,8 +26,7 @@ _OTHER_FORMATS = (b"%PDF-", b"PK\x03\x04", b"\x89PNG", b"GIF8", b"\xff\xd8\xff",
 # Elements that may be empty in XHTML; an HTML parser would take the rest of the page for their content.
 _EMPTY_IN_XHTML = re.compile(rb"<(script|style|title|textarea|iframe|noscript|template|a|div|span|p|td|li)\b([^<>]*)/>")
 
-_IN_HEAD: Place = ("", "", Region.HEAD)
-_REGION_CODES = {region: code for code, region in enumerate(REGIONS)}
+_HEAD, _BODY = (bytes([REGIONS.index(region)]) for region in (Region.HEAD, Region.BODY))
 _KIND_CODES = {kind: code for code, kind in enumerate(LINK_KINDS)}
 
 
@@ -42,10 +40,11 @@ def read_html(body: bytes, source: Source) -> Content | None:
     metas = dict(reversed(page.metas))  # the first of several counts
     found = _Links(page, source)
     links, dropped = found.collect(layout)
+    text = layout.text
     canonical = next((relation.href for relation in page.relations if "canonical" in relation.rel.split()), "")
     picture = metas.get("og:image") or metas.get("twitter:image") or metas.get("og:image:url") or page.picture
     return Content(
-        text=layout.text,
+        text=text,
         main_text=layout.main_text,
         charset=page.charset.lower(),
         title=_fold(page.title or metas.get("og:title", ""), MAX_TITLE_CHARS),
@@ -59,7 +58,7 @@ def read_html(body: bytes, source: Source) -> Content | None:
         icon=encode_query(icon_of([(relation.rel, relation.href) for relation in page.relations]), page.charset),
         robots=tuple(pair for pair in page.metas if pair[0] in (EVERYONE, OUR_NAME)),
         rights=tuple(markup_rights(page, found.targets)),
-        needs_javascript=is_empty_shell(body, source.charset, layout.text, len(links)),
+        needs_javascript=is_empty_shell(body, source.charset, text, len(links)),
     )
 
 
@@ -87,66 +86,77 @@ class _Links:
 
     def collect(self, layout: Layout) -> tuple[Links, int]:
         """The links, and how many more there were."""
-        places: Iterable[Place | None] = chain(layout.places(self._source.link_context), repeat(None))
-        targets, own_url, max_links = self.targets, self._source.url, self._source.max_links
-        charset = self._page.charset
+        raw, targets, own_url = self._page.links, self.targets, self._source.url
+        head = list(self._head())
+        anchors, contexts, regions = layout.places(self._source.link_context)
+        if len(anchors) < len(raw):  # the text was cut, or the renderer lost a link: then its own text is used
+            unknown = raw.elements[len(anchors) :]
+            anchors += [_fold(element.text.replace(BLANK, ""), MAX_ANCHOR_CHARS) for element in unknown]
+            contexts += [""] * len(unknown)
+            regions += _BODY * len(unknown)
+        hrefs, kinds, rels = raw.hrefs, raw.kinds, raw.rels
+        if head:
+            hrefs = [href for href, _, _ in head] + hrefs
+            kinds = [kind for _, kind, _ in head] + kinds
+            anchors = [title for _, _, title in head] + anchors
+            contexts, rels = [""] * len(head) + contexts, [""] * len(head) + rels
+            regions = _HEAD * len(head) + regions
+        if not "".join(hrefs).isascii():
+            hrefs = [encode_query(href, self._page.charset) for href in hrefs]
         keys: list[int] = []
         urls: list[str] = []
-        anchors: list[str] = []
-        contexts: list[str] = []
         positions: list[int] = []
-        regions, kinds, nofollow = bytearray(), bytearray(), bytearray()
+        kept: list[int] = []
         seen: set[tuple[str, str]] = set()
         position = dropped = 0
-        for raw, place in chain(self._head(), zip(self._page.links, places, strict=False)):
-            href = raw.href
+        for place, href in enumerate(hrefs):
             if href[0] == "#":
                 continue
-            url, key = targets[href if href.isascii() else encode_query(href, charset)]
+            url, key = targets[href]
             if not url or url == own_url:
                 continue
-            # Its place is unknown if the text was cut or the renderer lost a link; then its own text is used.
-            anchor, context, region = place or _own_place(raw)
-            if not anchor:
-                anchor = _fold(raw.label(), MAX_ANCHOR_CHARS)
+            anchor = anchors[place]
+            if not anchor and place >= len(head):
+                anchor = anchors[place] = _fold(label_of(raw.elements[place - len(head)]), MAX_ANCHOR_CHARS)
             position += 1
             pair = (url, anchor)
             if pair in seen:
                 continue
             seen.add(pair)
-            if len(keys) < max_links:
+            if len(kept) < self._source.max_links:
+                kept.append(place)
                 keys.append(key)
                 urls.append(url)
-                anchors.append(anchor)
-                contexts.append(context)
-                regions.append(_REGION_CODES[region])
                 positions.append(position - 1)
-                kinds.append(_KIND_CODES[raw.kind])
-                nofollow.append(raw.rel != "" and self._is_nofollow(raw.rel))
             else:
                 dropped += 1
-        links = Links.from_columns(keys, urls, anchors, contexts, regions, positions, kinds, nofollow)
+        links = Links.from_columns(
+            keys,
+            urls,
+            [anchors[place] for place in kept],
+            [contexts[place] for place in kept],
+            bytes([regions[place] for place in kept]),
+            positions,
+            bytes([_KIND_CODES[kinds[place]] for place in kept]),
+            bytes([rels[place] != "" and self._is_nofollow(rels[place]) for place in kept]),
+        )
         return links, dropped + self._page.links_ignored
 
-    def _head(self) -> Iterator[tuple[RawLink, Place]]:
+    def _head(self) -> Iterator[tuple[str, LinkKind, str]]:
+        """The address, kind and title of each link in the head of the page."""
         for name, value in self._page.metas:
             if (
                 name == "@refresh"
                 and (found := _REFRESH.match(value))
                 and (href := next(filter(None, found.groups()), ""))
             ):
-                yield RawLink(href, LinkKind.REFRESH), _IN_HEAD
+                yield href, LinkKind.REFRESH, ""
         for relation in self._page.relations:
             rels = relation.rel.split()
             if "canonical" in rels:
-                yield RawLink(relation.href, LinkKind.CANONICAL), _IN_HEAD
+                yield relation.href, LinkKind.CANONICAL, ""
             elif "alternate" in rels and relation.hreflang:
-                title = _fold(relation.title, MAX_ANCHOR_CHARS)
-                yield RawLink(relation.href, LinkKind.ALTERNATE), (title, "", Region.HEAD)
+                yield relation.href, LinkKind.ALTERNATE, _fold(relation.title, MAX_ANCHOR_CHARS)
 
     def _is_nofollow(self, rel: str) -> bool:
         return self._source.obey_rel_nofollow and not _NOFOLLOW.isdisjoint(rel.lower().split())
-
-
-def _own_place(raw: RawLink) -> Place:
-    return _fold(raw.own_text().replace(BLANK, ""), MAX_ANCHOR_CHARS), "", Region.BODY

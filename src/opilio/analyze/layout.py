@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from opilio.analyze.markup import BLANK, Span
 from opilio.model import Region
+from opilio.model.visit import REGIONS
 
 MAX_TEXT_CHARS = 500_000
 MAX_ANCHOR_CHARS = 200
@@ -34,10 +36,17 @@ _LINE_ENDS = ("", "\n")
 _INVISIBLE = (BLANK, "\xad", "\u200b", "\ufeff")
 _REGION_OF = {"article": Region.MAIN} | {region.value: region for region in Region}
 _BOILERPLATE = {Region.NAV, Region.ASIDE, Region.FOOTER}
+_REGION_CODES = {region: bytes([code]) for code, region in enumerate(REGIONS)}
 
 
-Place = tuple[str, str, Region]
-"""The place of a link: its anchor text, the text around it, and its region."""
+class Places(NamedTuple):
+    """The places of links, column by column."""
+
+    anchors: list[str]
+    contexts: list[str]
+    """The text around each link."""
+    regions: bytes
+    """For each link, the place in `REGIONS`."""
 
 
 def fold_lines(text: str) -> str:
@@ -53,7 +62,7 @@ class Layout:
         """Read a rendered `text`; `regions` and `links` are spans of it, sorted by their start, outer before inner."""
         self._source = text
         self._spans = links
-        self._regions: list[Region] = []
+        self._regions = bytearray()
         self._lines: list[str] = []
         self._main: list[str] = []
         self._rest: list[str] = []  # all that is not boilerplate
@@ -81,7 +90,7 @@ class Layout:
             lines = kept = _folded(part)
             last_line = start + len(part.rstrip("\n"))
             if last_line > start:
-                self._regions += [region] * (bisect_left(spans, (last_line,), link) - link)
+                self._regions += _REGION_CODES[region] * (bisect_left(spans, (last_line,), link) - link)
         else:
             lines, kept = self._read_linked(part, start, region)
         self._lines += lines
@@ -116,28 +125,26 @@ class Layout:
             elif line:
                 kept.append(line)
             start = line_end + 1
-        self._regions += [region] * (link - first)
+        self._regions += _REGION_CODES[region] * (link - first)
         return lines, kept
 
-    def places(self, context: bool = True) -> list[Place]:
+    def places(self, context: bool = True) -> Places:
         """The place of each link, in order; with the text around it if `context`."""
-        source, found = self._source, []
-        for (start, end, _), region in zip(self._spans, self._regions, strict=False):  # cut text: fewer regions
-            anchor = source[start:end]
-            if len(anchor) > MAX_ANCHOR_CHARS:
-                anchor = _fold(anchor[: 2 * MAX_ANCHOR_CHARS])[:MAX_ANCHOR_CHARS]
-            elif "  " in anchor or not anchor.isprintable():
-                anchor = _fold(anchor)
-            else:
-                anchor = anchor.strip(" ")
-            around = ""
-            if context:
-                before = [] if not start or source[start - 1] == "\n" else self._before(start)
-                after = [] if source[end : end + 1] in _LINE_ENDS else self._after(end)
-                if before or after:
-                    around = _fold(" ".join(before + after))[:MAX_CONTEXT_CHARS]
-            found.append((anchor, around, region))
-        return found
+        spans, regions = self._spans[: len(self._regions)], bytes(self._regions)  # cut text: fewer regions
+        source = self._source
+        anchors = [source[start:end] for start, end, _ in spans]
+        if max(map(len, anchors), default=0) <= MAX_ANCHOR_CHARS:
+            anchors = _fold_each(anchors)
+        else:
+            anchors = [_fold(anchor[: 2 * MAX_ANCHOR_CHARS])[:MAX_ANCHOR_CHARS] for anchor in anchors]
+        if not context:
+            return Places(anchors, [""] * len(anchors), regions)
+        contexts = []
+        for start, end, _ in spans:
+            before = [] if not start or source[start - 1] == "\n" else self._before(start)
+            after = [] if source[end : end + 1] in _LINE_ENDS else self._after(end)
+            contexts.append(_fold(" ".join(before + after))[:MAX_CONTEXT_CHARS] if before or after else "")
+        return Places(anchors, contexts, regions)
 
     def _before(self, start: int) -> list[str]:
         """The words before a link, within its line."""
@@ -173,10 +180,13 @@ def _folded(part: str) -> list[str]:
     if "  " not in part and "".join(raw_lines).isprintable():
         lines = [line.strip(" ") for line in raw_lines if line]
     else:
-        lines = [
-            line.strip(" ") if "  " not in line and line.isprintable() else _fold(line) for line in raw_lines if line
-        ]
+        lines = _fold_each([line for line in raw_lines if line])
     return [line for line in lines if line] if "" in lines else lines
+
+
+def _fold_each(texts: list[str]) -> list[str]:
+    """Each of some texts, folded."""
+    return [text.strip(" ") if "  " not in text and text.isprintable() else _fold(text) for text in texts]
 
 
 def _segments(length: int, regions: list[Span]) -> Iterator[tuple[int, int, Region, int]]:

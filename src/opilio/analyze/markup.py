@@ -61,7 +61,7 @@ _OTHER_BLOCKS = frozenset(
     ]
 )
 BLOCKS = _PLAIN_BLOCKS | _OTHER_BLOCKS
-_BLOCKS = tuple(BLOCKS)
+_PLAIN, _OTHERS = tuple(_PLAIN_BLOCKS), tuple(_OTHER_BLOCKS)
 _ENDING_BLOCKS = _PLAIN_BLOCKS | {"body", "html"}
 _FIGURES, _FRAME = frozenset({"figure"}), frozenset({"header", "nav", "footer", "aside"})
 _MAX_ABOVE = 32
@@ -87,11 +87,13 @@ _MOUNTS = ",".join(
         ),
     ]
 )
-_CELLS = ("td", "th", "button", "label")
+_TABLE_CELLS = frozenset({"td", "th"})
+_CELLS = (*_TABLE_CELLS, "button", "label")
 _HEAD = ("title", "meta", "base", "link")
 _DRAWINGS = ("svg", "math")
 # Whether a page has these decides what has to be looked for: a walk over a page costs as much as a hundred elements.
-_SIGNS = (*_CELLS, *_DRAWINGS, "img", "pre", "noscript", "dialog")
+_FRAMES = ("area", "iframe", "frame")
+_SIGNS = (*_CELLS, *_DRAWINGS, *_FRAMES, "img", "pre", "noscript", "dialog")
 _HEAD_AND_SIGNS = (*_HEAD, *_SIGNS)
 _LINKS = {
     "a": ("href", LinkKind.ANCHOR),
@@ -99,6 +101,8 @@ _LINKS = {
     "iframe": ("src", LinkKind.FRAME),
     "frame": ("src", LinkKind.FRAME),
 }
+_UNUSUAL = frozenset({*_DRAWINGS, *_FRAMES})
+"""Where there are none of these, all links are `a` elements of HTML."""
 _LINK = "link"
 _ROLES = {"main": "main", "banner": "header", "navigation": "nav", "complementary": "aside", "contentinfo": "footer"}
 _SPANS = {"a#href": [_LINK], "area#href": [_LINK], "iframe#src": [_LINK]} | {
@@ -120,25 +124,38 @@ Span = tuple[int, int, str]
 """Start, end, label."""
 
 
-class RawLink(msgspec.Struct, gc=False):
-    """A link as written; a link from the head of the page has no element."""
+@dataclass(slots=True)
+class RawLinks:
+    """The links of a page as written, column by column: to make an object of each would cost as much as to read it."""
 
-    href: str
-    kind: LinkKind
-    rel: str = ""
-    element: Element | None = None
+    hrefs: list[str] = field(default_factory=list)
+    rels: list[str] = field(default_factory=list)
+    kinds: list[LinkKind] = field(default_factory=list)
+    elements: list[Element] = field(default_factory=list)
 
-    def own_text(self) -> str:
-        """All text inside the element."""
-        return self.element.text if self.element is not None else ""
+    def __len__(self) -> int:
+        return len(self.hrefs)
 
-    def label(self) -> str:
-        """A text for a link without one: the alternative texts of its images, or its title."""
-        if self.element is None:
-            return ""
-        alts = [image.attr("alt") or "" for image in self.element.iter_elements("img")]
-        own = (self.element.attr(name) or "" for name in ("alt", "title", "aria-label"))
-        return next((words for words in (" ".join(alts), *own) if words and not words.isspace()), "")
+    def add(self, href: str, kind: LinkKind, element: Element) -> None:
+        """Append a link."""
+        self.hrefs.append(href)
+        self.rels.append(element.attr("rel") or "")
+        self.kinds.append(kind)
+        self.elements.append(element)
+
+    def extend(self, others: RawLinks) -> None:
+        """Append links."""
+        self.hrefs += others.hrefs
+        self.rels += others.rels
+        self.kinds += others.kinds
+        self.elements += others.elements
+
+
+def label_of(element: Element) -> str:
+    """A text for a link without one: the alternative texts of its images, or its title."""
+    alts = [image.attr("alt") or "" for image in element.iter_elements("img")]
+    own = (element.attr(name) or "" for name in ("alt", "title", "aria-label"))
+    return next((words for words in (" ".join(alts), *own) if words and not words.isspace()), "")
 
 
 class Relation(msgspec.Struct):
@@ -167,7 +184,7 @@ class Markup:
     """Addresses or texts of elements with itemprop=license."""
     json_ld: list[str] = field(default_factory=list)
     """The text of scripts that hold JSON-LD and mention a licence."""
-    links: list[RawLink] = field(default_factory=list)
+    links: RawLinks = field(default_factory=RawLinks)
     links_ignored: int = 0
     text: str = ""
     """The visible text; blocks are separated by line ends, and links without text are blanks."""
@@ -194,8 +211,8 @@ def read_markup(body: bytes, charset: str, max_links: int, hidden_links: bool = 
         document.remove(_HIDDEN)
     if "img" in signs:
         page.picture = _first_large_picture(document)
-    drawings = not signs.isdisjoint(_DRAWINGS)
-    expected = _read_links(document, hidden, page, max_links * READ_PER_LINK, drawings=drawings)
+    expected = _read_links(document, signs, page, max_links * READ_PER_LINK)
+    _read_hidden_links(hidden, page, max_links * READ_PER_LINK)
     has_breaks = _flatten(document, signs)
     page.text, spans = document.to_annotated_text(_rules(document), _OPTIONS)
     if has_breaks:
@@ -293,7 +310,8 @@ def _parse(body: bytes, charset: str) -> Document:
 
 
 def _parse_as(body: bytes, charset: str | None) -> Document:
-    return parse(body, encoding=charset, detect_encoding=True, positions=False, allow_declarative_shadow_roots=False)
+    detects = charset is None
+    return parse(body, encoding=charset, detect_encoding=detects, positions=False, allow_declarative_shadow_roots=False)
 
 
 def _remove_inert(document: Document, inert: list[Element]) -> None:
@@ -397,36 +415,47 @@ def _show_shadow_roots(document: Document) -> None:
                 template.insert_before(node)
 
 
-def _read_links(document: Document, hidden: list[Element], page: Markup, max_links: int, *, drawings: bool) -> int:
-    """List the links in document order and give each some text; returns the number of spans to expect.
+def _read_links(document: Document, signs: set[str], page: Markup, max_links: int) -> int:
+    """List the links in document order and give each some text; returns the number of spans to expect."""
+    if not signs.isdisjoint(_UNUSUAL):
+        return _read_unusual_links(document, page, max_links)
+    elements = list(document.iter_elements("a"))
+    hrefs = [element.attr("href") or "" for element in elements]
+    if "" in hrefs:
+        elements = [element for element, href in zip(elements, hrefs, strict=True) if href]
+        hrefs = list(filter(None, hrefs))
+    expected = len(hrefs)
+    rels = [element.attr("rel") or "" for element in elements]
+    page.links_ignored = max(0, expected - max_links)
+    page.links = RawLinks(
+        hrefs[:max_links], rels[:max_links], [LinkKind.ANCHOR] * min(expected, max_links), elements[:max_links]
+    )
+    for element in elements:
+        if not (text := element.text) or text.isspace():
+            element.append(Text(BLANK))
+    return expected
 
-    Links without a span come last: those in framesets and in `drawings`, if there are any, then the `hidden` ones.
-    """
+
+def _read_unusual_links(document: Document, page: Markup, max_links: int) -> int:
+    """Read links of all kinds. Those without a span come last: those in framesets and in drawings."""
     expected = 0
-    links, without_span = page.links, list[RawLink]()
-    anchor = LinkKind.ANCHOR
+    links, without_span = page.links, RawLinks()
     for element in list(document.iter_elements(_LINKS)):
-        tag = element.tag
-        if tag == "a" and not drawings:  # as are nearly all
-            href, kind, has_span = element.attr("href"), anchor, True
-        else:
-            href, kind, has_span = _unusual_link(element)
+        href, kind, has_span = _unusual_link(element)
         if not href:
             continue
         if has_span:
             expected += 1
         if expected + len(without_span) <= max_links:
-            link = RawLink(href, kind, element.attr("rel") or "", element)
-            (links if has_span else without_span).append(link)
+            (links if has_span else without_span).add(href, kind, element)
         else:
             page.links_ignored += 1
-        if tag != "a":
+        if element.tag != "a":
             element.clear()
             element.append(Text(BLANK))
         elif not (text := element.text) or text.isspace():
             element.append(Text(BLANK))
-    links += without_span
-    _read_hidden_links(hidden, page, max_links)
+    links.extend(without_span)
     return expected
 
 
@@ -434,7 +463,7 @@ def _read_hidden_links(hidden: list[Element], page: Markup, max_links: int) -> N
     for element in hidden:
         if href := element.attr("href"):
             if len(page.links) < max_links:
-                page.links.append(RawLink(href, _LINKS[element.tag][1], element.attr("rel") or "", element))
+                page.links.add(href, _LINKS[element.tag][1], element)
             else:
                 page.links_ignored += 1
 
@@ -449,10 +478,10 @@ def _unusual_link(element: Element) -> tuple[str, LinkKind, bool]:
 
 def _flatten(document: Document, signs: set[str]) -> bool:
     """Turn all blocks into plain ones and separate the cells of a row; returns whether breaks were inserted."""
+    for element in list(document.iter_elements(_OTHERS)):
+        element.tag = "div"
     breaks = False
-    for element in list(document.iter_elements(_BLOCKS)):
-        if element.tag in _OTHER_BLOCKS:
-            element.tag = "div"
+    for element in list(document.iter_elements(_PLAIN)):
         parent = element.parent
         if isinstance(parent, Element) and parent.tag not in _ENDING_BLOCKS:
             element.insert_after(Text(_BREAK))
@@ -460,14 +489,16 @@ def _flatten(document: Document, signs: set[str]) -> bool:
     if not signs.isdisjoint(_CELLS):
         for element in list(document.iter_elements(_CELLS)):
             element.insert_before(Text(" "))
-            element.insert_after(Text(" "))
-    return ("pre" in signs and _flatten_preformatted(document)) or breaks
+            if element.tag not in _TABLE_CELLS:  # nothing but another cell comes after one
+                element.insert_after(Text(" "))
+    return ("pre" in signs and _flatten_preformatted(document, signs)) or breaks
 
 
-def _flatten_preformatted(document: Document) -> bool:
+def _flatten_preformatted(document: Document, signs: set[str]) -> bool:
     """The renderer gives links in preformatted text no spans. If there are any, turn all of it into plain blocks."""
     preformatted = list(document.iter_elements("pre"))
-    if not preformatted or document.select_one("pre a, pre area, pre iframe") is None:
+    links = "pre a" if signs.isdisjoint(_FRAMES) else "pre a, pre area, pre iframe"
+    if not preformatted or document.select_one(links) is None:
         return False
     for outer in preformatted:
         if outer.tag == "pre":  # not yet changed as part of an outer one

@@ -189,11 +189,13 @@ def _licenses(page: Markup, targets: Mapping[str, Target]) -> Iterator[Right]:
     for relation in page.relations:
         if LICENSE in relation.rel.split():
             yield _license(relation.href, "link rel=license", targets)
-    for link in [link for link in page.links if link.rel or "ommons" in link.href]:  # few links: this is fast
-        if LICENSE in link.rel.lower().split():
-            yield _license(link.href, "a rel=license", targets)
-        elif _CREATIVE_COMMONS.match(link.href):
-            yield _license(link.href, "a to Creative Commons", targets)
+    links = page.links
+    if any(links.rels) or "ommons" in "\n".join(links.hrefs):
+        for href, rel in zip(links.hrefs, links.rels, strict=True):
+            if LICENSE in rel.lower().split():
+                yield _license(href, "a rel=license", targets)
+            elif _CREATIVE_COMMONS.match(href):
+                yield _license(href, "a to Creative Commons", targets)
     for value in page.license_items:
         yield _license(value, "itemprop=license", targets)
     for text in page.json_ld:

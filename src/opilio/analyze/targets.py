@@ -21,12 +21,18 @@ MAX_HREF_CHARS = 4000
 """Longer addresses are ignored: they are embedded data. (The frontier rejects far shorter ones, and counts them.)"""
 
 _MAX_CACHED = 100_000
-# Addresses that are already in normal form. Relative: a name, with folders before it (none of them `.` or `..`); a word
-# with a colon would be a scheme. Absolute: also a host whose last label begins with a letter, so that it is not a
-# number, and without labels in punycode, which only a parser can check.
-_PATH = r"(?:[A-Za-z0-9_~-][A-Za-z0-9_.~-]*/)*(?:[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)?"
-_PLAIN = re.compile(rf"/?{_PATH}")
-_PLAIN_ABSOLUTE = re.compile(rf"https?://(?:(?!xn--)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9]*/{_PATH}")
+# Addresses that need no parser. Relative: a slash, or some `./` and `../`, then a name with folders before it (none of
+# them `.` or `..`), without a word before a colon, which would be a scheme. Absolute: also a host whose last label
+# begins with a letter, so that it is not a number, and without labels in punycode, which only a parser can check. A
+# fragment is left out. Semicolons are missing because they may begin a session.
+_SIGNS = "A-Za-z0-9_~!$&'()*+,=@:%-"
+_PATH = rf"(?:[{_SIGNS}][{_SIGNS}.]*/)*(?:[{_SIGNS}][{_SIGNS}.]*)?"
+_PLAIN = re.compile(rf"(/|(?:\.\.?/)+|(?![^/#]*:))({_PATH})(?:#.*)?", re.DOTALL)
+_PLAIN_ABSOLUTE = re.compile(
+    rf"(https?://(?:(?!xn--)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9]*/{_PATH})(?:#.*)?", re.DOTALL
+)
+_ESCAPED_DOT = "%2e"
+"""A parser reads it as a dot."""
 _HOST_FOLLOWS = ("//", "/\\")
 _ABSOLUTE = ("http://", "https://")
 # Characters that a URL parser strips from both ends of an address.
@@ -90,9 +96,19 @@ class Folder(dict[str, Target]):
             return self._targets.absolute[href]
         if self._root and href.startswith("/") and not href.startswith(_HOST_FOLLOWS):
             return self._targets.folder(f"{self._root}/", "")[href]
-        if (_PLAIN if self._folder else _PLAIN_ABSOLUTE).fullmatch(href):
-            return _target((self._folder[:-1] if href.startswith("/") else self._folder) + href)
-        return _target(normalize(stripped, self._folder))
+        if _ESCAPED_DOT in href.lower():
+            return _target(normalize(stripped, self._folder))
+        if not self._folder:
+            absolute = _PLAIN_ABSOLUTE.fullmatch(href)
+            return _target(absolute[1] if absolute else normalize(stripped))
+        plain = _PLAIN.fullmatch(href)
+        if not plain:
+            return _target(normalize(stripped, self._folder))
+        start, path = plain.groups()
+        folder = self._folder
+        for _ in range(start.count("../")):
+            folder = _above(folder)
+        return _target(folder + path)
 
 
 class Targets:
@@ -154,6 +170,12 @@ def _as_reference(error: UnicodeError) -> tuple[str, int]:
 
 _AS_REFERENCE = "opilio-reference"
 codecs.register_error(_AS_REFERENCE, _as_reference)
+
+
+def _above(folder: str) -> str:
+    """The folder that holds a folder; a root stays what it is."""
+    above = folder[: folder.rindex("/", 0, -1) + 1]
+    return folder if above.endswith("//") else above
 
 
 def _target(url: str) -> Target:

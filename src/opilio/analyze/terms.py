@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -37,7 +38,8 @@ MAX_LINK_WORDS = 60
 
 _MAX_REMEMBERED = 500_000
 MAX_COUNT = 65535
-_NO_TERM = np.zeros(1, "<u4")
+_PAIR = Struct("<II")
+_CODE, _COUNT, _FIRST = np.dtype("<u4"), np.dtype("<u2"), np.zeros(1, np.intp)
 _STEMMERS = {
     "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "es": "spanish", "eu": "basque",
     "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian",
@@ -144,27 +146,27 @@ class Terms(NamedTuple):
 class _Words(dict[bytes, bytes]):
     """Words of one language, each with its 64-bit number."""
 
-    def __init__(self, algorithm: str, stop_words: frozenset[str], on_term: Callable[[int, str], None]) -> None:
+    def __init__(self, algorithm: str, stop_words: frozenset[str], on_term: Callable[[int, bytes], None]) -> None:
         super().__init__()
         self._stem = Stemmer.Stemmer(algorithm, 0).stemWord  # without its own cache: this dict is one
-        self._stop_words = stop_words
+        self._stop_words = frozenset(word.encode() for word in stop_words)
         self._on_term = on_term
 
     def __missing__(self, word: bytes) -> bytes:
-        number = (xxhash.xxh32_intdigest(word, seed=1) << 32 | self._term(word)).to_bytes(8, "little")
-        if len(word) <= MAX_TERM_BYTES:
+        size, term = len(word), 0
+        if (
+            1 < size <= MAX_TERM_BYTES
+            and word not in self._stop_words
+            and (size > MAX_NUMBER_DIGITS or len(word.decode()) > 1)  # one character has at most so many bytes
+            and (size <= MAX_NUMBER_DIGITS or not word.isdigit())
+        ):
+            stem: bytes = self._stem(word)
+            term = xxhash.xxh32_intdigest(stem)
+            self._on_term(term, stem)
+        number = _PAIR.pack(term, xxhash.xxh32_intdigest(word, seed=1))
+        if size <= MAX_TERM_BYTES:
             self[word] = number
         return number
-
-    def _term(self, word: bytes) -> int:
-        too_long = len(word) > (MAX_NUMBER_DIGITS if word.isdigit() else MAX_TERM_BYTES)
-        text = "" if too_long else word.decode("utf-8", "replace")
-        if len(text) < 2 or text in self._stop_words:
-            return 0
-        stem: str = self._stem(text)
-        term = term_of(stem)
-        self._on_term(term, stem)
-        return term
 
 
 class Vocabulary:
@@ -185,11 +187,12 @@ class Vocabulary:
     def terms(self, numbers: Hashes) -> Terms:
         """The terms among `numbers`, and the stems that are new since the last call."""
         new = self.take_new()
-        ordered = np.sort(numbers.astype("<u4"))
-        if not len(ordered) or ordered[0]:
-            ordered = np.concatenate((_NO_TERM, ordered))
+        ordered = numbers.astype(_CODE)
+        ordered.sort()
         # Each change of value starts the run of a term; what comes before the first change is not a term.
-        starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+        starts = (ordered[1:] != ordered[:-1]).nonzero()[0] + 1
+        if len(ordered) and ordered[0]:
+            starts = np.concatenate((_FIRST, starts))
         if not len(starts):
             return Terms(b"", b"", new)
         counts = np.empty_like(starts)
@@ -199,21 +202,21 @@ class Vocabulary:
         if len(ids) > MAX_TERMS:
             kept = np.sort(np.argsort(-counts, kind="stable")[:MAX_TERMS])
             ids, counts = ids[kept], counts[kept]
-        return Terms(ids.tobytes(), np.minimum(counts, MAX_COUNT).astype("<u2").tobytes(), new)
+        return Terms(ids.tobytes(), np.minimum(counts, MAX_COUNT).astype(_COUNT).tobytes(), new)
 
     def take_new(self) -> list[tuple[int, str]]:
         """The stems that are new since the last call, by term."""
         new, self._new = self._new, []
         return new
 
-    def _report(self, term: int, stem: str) -> None:
+    def _report(self, term: int, stem: bytes) -> None:
         """Report a stem to the lexicon, unless it was reported before. Reporting it twice does no harm."""
         if term in self._reported:
             return
         if len(self._reported) > _MAX_REMEMBERED:
             self._reported.clear()
         self._reported.add(term)
-        self._new.append((term, stem))
+        self._new.append((term, stem.decode()))
 
     def _learn(self, language: str) -> _Words:
         algorithm = _STEMMERS.get(language, "porter")

@@ -133,7 +133,7 @@ class Handle:
     def _open_socket(self, purpose: int, address: Any) -> Any:
         """The last check before a connection: only the pinned address passes."""
         family, kind, protocol, peer = address
-        if self._pinned and parse_address(peer[0]) != parse_address(self._pinned):
+        if self._pinned not in ("", peer[0]) and parse_address(peer[0]) != parse_address(self._pinned):
             return pycurl.SOCKET_BAD
         return socket.socket(family, kind, protocol)
 
