@@ -51,7 +51,7 @@ SILENCE_REQUESTS = 20  # a worker that is silent for this many times the longest
 MAX_RESTARTS = 20  # of worker processes within RESTARTS_S: more means that something is wrong with the machine
 RESTARTS_S = 3600.0
 STOP_S = 5.0  # a process that has not ended by itself after this time is killed
-FLUSH_S = 0.03
+FLUSH_S = 0.015
 """Visits that end within this time are sent together: the engine then scores the links of several pages at once, which
 takes little longer than for one. A visit is sent at once when nothing else is under way."""
 FLUSH_VISITS = 32

@@ -220,8 +220,11 @@ def unchanged_libraries(mappings: Iterable[str]) -> Iterator[tuple[int, int]]:
             yield start, size
 
 
-_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # of malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of malloc.h
 LARGE_BYTES = 2**20
+KEPT_BYTES = 2**24
+"""Free memory at the end of the heap that is not given back. It is 128 kB once a threshold is set: then each array that
+is freed there shrinks the heap, the next one grows it, and a short crawl spends a twelfth of its CPU on that."""
 
 
 def share_one_heap() -> None:
@@ -238,3 +241,4 @@ def share_one_heap() -> None:
             set_option = ctypes.CDLL(None).mallopt
             set_option(_M_ARENA_MAX, 1)
             set_option(_M_MMAP_THRESHOLD, LARGE_BYTES)
+            set_option(_M_TRIM_THRESHOLD, KEPT_BYTES)
