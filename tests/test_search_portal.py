@@ -3,7 +3,7 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -442,13 +442,16 @@ def test_more_pages_are_described_by_as_many_queries(crawled_taught: Path, monke
     with Store.open(crawled_taught, read_only=True) as store:
         urls = [url for (url,) in store.query("SELECT url FROM collection ORDER BY url LIMIT 30").rows]
         asked: list[str] = []
-        ask = store.query
 
-        def counted(sql: str, *args: Any, **options: Any) -> Any:
-            asked.append(sql)
-            return ask(sql, *args, **options)
+        def counted(ask: Callable[..., Any]) -> Callable[..., Any]:
+            def answer(sql: str, *args: Any, **options: Any) -> Any:
+                asked.append(sql)
+                return ask(sql, *args, **options)
 
-        monkeypatch.setattr(store, "query", counted)
+            return answer
+
+        monkeypatch.setattr(store, "query", counted(store.query))  # the user's
+        monkeypatch.setattr(store, "select", counted(store.select))  # our own
         for some in (urls[:3], urls):
             asked.clear()
             assert all(page["why"] for page in pages(store, some))
