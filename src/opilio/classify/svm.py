@@ -47,7 +47,7 @@ from opilio.classify.svm_training import Plane, TrainedPlanes, train_tree, weigh
 from opilio.classify.xi_alpha import quality
 from opilio.features.classifier_input import ClassifierInput
 from opilio.features.spaces import TERMS_END, Space, Vector, make_space, vectors_of
-from opilio.features.weights import FeatureWeights, Idf, project
+from opilio.features.weights import FeatureWeights, Idf, distinct, project
 from opilio.model import Judgement
 from opilio.settings import ClassifySettings, Settings
 from opilio.topics.hierarchy import ROOT, Hierarchy, Node
@@ -186,7 +186,7 @@ class CompetitionResult:
 
 def union(planes: Iterable[Plane]) -> Ids:
     """The features of all planes, ascending."""
-    return np.unique(np.concatenate([np.zeros(0, np.uint64), *(plane.ids for plane in planes)]))
+    return distinct(plane.ids for plane in planes)
 
 
 class _Table(msgspec.Struct, array_like=True):

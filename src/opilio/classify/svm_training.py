@@ -34,7 +34,7 @@ import numpy as np
 
 from opilio.analyze.terms import term_ids
 from opilio.classify import soft_margin, xi_alpha
-from opilio.classify.calibration import MIN_MET, Calibration, calibrate
+from opilio.classify.calibration import MIN_MET, Calibration, calibrate, quantile
 from opilio.classify.decision import RELEVANCE_SLOPE
 from opilio.classify.judge import Estimate, Example, TrainingSet
 from opilio.errors import InputError
@@ -158,7 +158,7 @@ def shifted_threshold(plane: Hyperplane, positive: Flags) -> tuple[float, float]
     others = plane.scores[~positive] + own[~positive]
     ours = plane.scores[positive] - own[positive]
     noise_end = others.mean() + NEGATIVE_DEVIATIONS * others.std()
-    middle = (ours.mean() + np.quantile(others, CLEAR_NEGATIVES)) / 2
+    middle = (ours.mean() + quantile(others, CLEAR_NEGATIVES)) / 2
     threshold = min(0.0, max(noise_end, middle))
     return float(threshold), float(max(MIN_UNIT, threshold - others.mean()))
 
@@ -581,7 +581,7 @@ def _missing(training: TrainingSet, topic: int, has_examples: bool) -> InputErro
 def _stems(planes: Sequence[Plane], pages: Sequence[ClassifierInput], training: TrainingSet) -> dict[int, str]:
     """The stems of selected features, and of words in several examples, among which are those of selected pairs."""
     chosen = [plane.ids & np.uint64(_STEM) for plane in planes]
-    present = [np.unique(page.stems) for page in pages]
-    codes, counts = np.unique(np.concatenate([np.zeros(0, np.uint32), *present]), return_counts=True)
-    wanted = {*np.unique(np.concatenate([np.zeros(0, np.uint64), *chosen])).tolist(), *codes[counts > 1].tolist()}
+    present = [distinct([page.stems.astype(np.uint64)]) for page in pages]
+    codes, counts = np.unique(np.concatenate([np.zeros(0, np.uint64), *present]), return_counts=True)
+    wanted = {*np.concatenate([np.zeros(0, np.uint64), *chosen]).tolist(), *codes[counts > 1].tolist()}
     return {code: training.terms[code] for code in sorted(wanted) if code in training.terms}

@@ -20,6 +20,7 @@ from opilio.distill.rankings import hits, rank_pages, weighted
 from opilio.distill.recommendations import Estimates, Recommended, recommended
 from opilio.distill.scores import DistillOptions, Scored, Scores, average
 from opilio.errors import InputError
+from opilio.frontier.arrays import once
 from opilio.store import Store
 from opilio.store.links import accepted_pages, is_judged
 from opilio.store.pages import QueueEntry, queue_entries
@@ -59,7 +60,7 @@ def distill(
     run = METHODS.get(method)
     if run is None:
         raise InputError(f"no method of link analysis is called {method!r}", f"There are: {', '.join(METHODS)}.")
-    given = None if base is None else np.unique(np.asarray(base, np.int64))
+    given = None if base is None else once(np.asarray(base, np.int64))
     request = _Request(_topics(store, topic), options or DistillOptions(), given)
     if method == "focus":
         return run(store, None, request)
@@ -304,5 +305,5 @@ def _overall(
 
 def _ends(graph: WebGraph, base: Oids) -> Oids:
     """The base set with redirects and duplicates merged."""
-    ends = np.unique(ends_of(base, graph.merged))
+    ends = once(ends_of(base, graph.merged))
     return ends[(ends >= 0) & (ends < graph.urls)]

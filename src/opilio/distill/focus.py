@@ -24,11 +24,10 @@ from typing import NamedTuple
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 
 from opilio.distill.graph import register
-from opilio.distill.scores import DistillOptions, Scores
-from opilio.store import Store
+from opilio.distill.scores import DistillOptions, Scores, great_hubs
+from opilio.store import Store, arrow
 from opilio.store.links import SERVERS
 
 ONE = 2**60
@@ -162,11 +161,10 @@ def neglected(store: Store, scores: Scores, percentile: float = 0.9, limit: int 
     The percentile is over pages with a hub score at all, as in the paper's table HUBS; when all of them score the same,
     none is above.
     """
-    is_hub = scores.hub > 0
-    if not is_hub.any():
+    is_great = great_hubs(scores.hub, percentile)
+    if not is_great.any():
         return []
-    is_great = scores.hub > np.quantile(scores.hub[is_hub], percentile)
-    great = pa.table({"oid": pa.array(scores.oids[is_great], pa.int64()), "score": pa.array(scores.hub[is_great])})
+    great = arrow.table({"oid": scores.oids[is_great], "score": scores.hub[is_great]})
     with store.reading() as cursor:
         register(cursor)
         cursor.register("great_hubs", great)

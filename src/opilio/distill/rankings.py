@@ -32,6 +32,7 @@ import numpy as np
 
 from opilio.distill.graph import WebGraph, firsts
 from opilio.distill.scores import DAMPING, DistillOptions, Scores, normalized
+from opilio.frontier.arrays import once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +121,7 @@ def _are_returned(links: WebGraph, sites: Numbers) -> Flags:
 def _distinct(groups: Numbers, values: Numbers) -> Values:
     """For each of some pairs: how many different values its group has."""
     count = np.int64(values.max(initial=0)) + 1
-    pairs = np.unique(groups.astype(np.int64) * count + values)
+    pairs = once(groups.astype(np.int64) * count + values)
     return np.bincount(pairs // count, minlength=1)[groups].astype(np.float64)
 
 

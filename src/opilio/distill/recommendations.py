@@ -23,8 +23,9 @@ import pyarrow as pa
 
 from opilio.distill.graph import WebGraph
 from opilio.distill.rankings import hub_quality
-from opilio.distill.scores import Scored, Scores
-from opilio.store import Store
+from opilio.distill.scores import Scored, Scores, great_hubs
+from opilio.frontier.arrays import once
+from opilio.store import Store, arrow
 from opilio.store.links import LinkScoreTables, page_relevance, save_link_scores, url_estimates
 
 if TYPE_CHECKING:
@@ -95,8 +96,7 @@ def recommended(
     """
     hub = np.zeros(graph.urls)
     hub[scores.oids] = scores.hub
-    is_hub = hub > 0
-    is_great = hub > np.quantile(hub[is_hub], percentile) if is_hub.any() else is_hub
+    is_great = great_hubs(hub, percentile)
     links = graph.chosen(is_great[graph.sources]).between_hosts()
     quality = hub_quality(links, estimates.relevance)
     links = links.chosen(estimates.is_open[links.targets])
@@ -128,8 +128,7 @@ def save_scores(
     )
     raised = None
     if recommended is not None and len(recommended):
-        columns = {"oid": pa.array(recommended.oids), "relevance": pa.array(recommended.relevance, pa.float32())}
-        raised = pa.table(columns)
+        raised = arrow.table({"oid": recommended.oids, "relevance": recommended.relevance.astype(np.float32)})
     save_link_scores(store, tables, raised)
 
 
@@ -140,11 +139,11 @@ def _table(pages: Sequence[Scored]) -> pa.Table:
 
 def _by_topic(kcid: int, scores: Scores, limit: int) -> pa.Table:
     best = [page.oid for page in (*scores.top_hubs(limit), *scores.top_authorities(limit))]
-    places = np.searchsorted(scores.oids, np.unique(np.array(best, np.int64)))
+    places = np.searchsorted(scores.oids, once(np.array(best, np.int64)))
     columns = [
-        pa.array(np.full(len(places), kcid), pa.int16()),
-        pa.array(scores.oids[places], pa.int64()),
-        pa.array(scores.hub[places].astype(np.float32)),
-        pa.array(scores.authority[places].astype(np.float32)),
+        arrow.numbers(np.full(len(places), kcid, np.int16)),
+        arrow.numbers(scores.oids[places]),
+        arrow.numbers(scores.hub[places].astype(np.float32)),
+        arrow.numbers(scores.authority[places].astype(np.float32)),
     ]
     return pa.table(columns, schema=_SCORES)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from opilio.frontier.arrays import once
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -80,9 +82,17 @@ class Scores:
         return _top(self.oids, self.authority, n)
 
 
+def great_hubs(hub: Values, percentile: float) -> npt.NDArray[np.bool_]:
+    """Which of these hub scores are above a percentile of those that are not 0; none if all are the same."""
+    ordered = np.sort(hub[hub > 0])
+    if not len(ordered):
+        return np.zeros(len(hub), np.bool_)
+    return hub > np.interp(percentile * (len(ordered) - 1), np.arange(len(ordered)), ordered)
+
+
 def average(scores: Sequence[Scores]) -> Scores:
     """The mean of the scores of several topics, so that none of them crowds out the others."""
-    oids = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.oids for one in scores)]))
+    oids = once(np.concatenate([np.zeros(0, np.int64), *(one.oids for one in scores)]))
     hub, authority = np.zeros(len(oids)), np.zeros(len(oids))
     for one in scores:
         places = np.searchsorted(oids, one.oids)

@@ -132,7 +132,7 @@ class TextReader:
         """The stems in some texts that were read here and in their anchor texts, by hash code."""
         codes: set[int] = set()
         for item in items:
-            of_item = {*np.unique(np.concatenate((item.stems, item.anchors))).tolist()} - {0}
+            of_item = {*item.stems.tolist(), *item.anchors.tolist()} - {0}
             if item.text and not of_item <= self.terms.keys():  # a worker has split it
                 self._numbers(f"{item.title}\n{item.text}", item.language)
             codes |= of_item

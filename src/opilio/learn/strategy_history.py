@@ -21,6 +21,7 @@ from opilio.classify import TrainingSet
 from opilio.features.encoder import load_text_vectors
 from opilio.features.word_vectors import stem_vectors
 from opilio.frontier import Host, LearningStrategy, LinkTextStrategy, QueuedUrl, UrlAliases
+from opilio.frontier.arrays import once
 from opilio.frontier.hosts import Domain, HostState
 from opilio.frontier.link_words import SLOTS, WordOdds
 from opilio.frontier.strategies import KnownDocument, RejudgedPages, Rejudging
@@ -77,7 +78,7 @@ def wanted_words(training: TrainingSet) -> str:
 def documents_of(training: TrainingSet) -> Iterator[KnownDocument]:
     """The stems of the training documents, and their relevance: 1 on a wanted topic, else 0."""
     for example in training:
-        stems = np.unique(example.item.stems)
+        stems = once(example.item.stems)
         is_wanted = example.positive and training.hierarchy.is_wanted(example.kcid)
         title = np.array(term_ids(example.item.title, example.item.language), np.uint32)
         yield KnownDocument(stems[stems > 0], title, 1.0 if is_wanted else 0.0)
@@ -183,7 +184,7 @@ def _load(store: Store, oids: Sequence[int]) -> dict[int, _Page]:
 def read_rejudged(store: Store, settings: Settings, rejudging: Rejudging) -> RejudgedPages:
     """What the present model says of the pages that a strategy has learned from, and the present training data."""
     with store.reading() as cursor:
-        oids, relevance, parents = relevance_of(cursor, np.unique(rejudging.oids))
+        oids, relevance, parents = relevance_of(cursor, once(rejudging.oids))
         weighed = rejudging.weigh(relevance.astype(np.float64))
         slots, good, bad = weigh_terms(cursor, oids, weighed, SLOTS)
     training = gather(store, settings, texts_only=True)

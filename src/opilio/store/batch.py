@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from opilio.model import RELEVANT, CrawlProgress, Figures, Judgement, Link, LinkKind, Links, Region
 from opilio.model.visit import LINK_KINDS, REGIONS
+from opilio.store import arrow
+from opilio.store.arrow import TIME
 
-TIME = pa.timestamp("us")
 _FLAG, _TEXT, _LONG_TEXT, _BLOB = pa.bool_(), pa.string(), pa.large_string(), pa.binary()
 _INT16, _INT32, _INT64 = pa.int16(), pa.int32(), pa.int64()
 _UINT8, _UINT32, _UINT64, _FLOAT = pa.uint8(), pa.uint32(), pa.uint64(), pa.float32()
@@ -67,8 +68,7 @@ class Rows:
 
 def _array(name: str, values: list[Any], arrow_type: pa.DataType) -> pa.Array:
     if arrow_type == TIME:
-        seconds = np.array(values, dtype=np.float64)
-        return pa.array(np.round(seconds * 1e6).astype("<M8[us]"), mask=seconds == 0.0)
+        return arrow.times(np.array(values, dtype=np.float64))
     try:
         return pa.array(values, type=arrow_type)
     except UnicodeEncodeError:  # a lone surrogate, which no UTF-8 file can hold
@@ -253,7 +253,7 @@ class LinkRows(Rows):
         uneven = [f"{name} {len(column)}" for name, column in columns.items() if len(column) != rows]
         if uneven:
             raise ValueError(f"LinkRows: columns of unlike length: {rows} links, but {uneven}")
-        return pa.table(columns)
+        return arrow.table(columns)
 
 
 def _texts(pages: list[bytes]) -> pa.Array:
@@ -270,7 +270,7 @@ def _texts(pages: list[bytes]) -> pa.Array:
 
 def _names(pages: list[bytes], names: Sequence[str]) -> pa.Array:
     """The names that codes stand for."""
-    codes = np.frombuffer(b"".join(pages), np.int8)
+    codes = arrow.numbers(np.frombuffer(b"".join(pages), np.int8))
     return pa.DictionaryArray.from_arrays(codes, pa.array([str(name) for name in names]))
 
 
@@ -288,7 +288,7 @@ class TermRows(Rows):
         per_page = np.fromiter(map(len, self.term_ids), dtype=np.int64, count=len(self.term_ids)) // 4
         if not (len(self.oid) == len(self.term_ids) == len(self.term_counts)) or len(tids) != len(freqs):
             raise ValueError("TermRows: term_ids and term_counts of unlike length")
-        return pa.table({"oid": np.repeat(np.array(self.oid, dtype=np.int64), per_page), "tid": tids, "freq": freqs})
+        return arrow.table({"oid": np.repeat(np.array(self.oid, np.int64), per_page), "tid": tids, "freq": freqs})
 
 
 class LexiconRows(Rows):

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from opilio.model import RELEVANT, Judgement
+from opilio.store import arrow
 from opilio.store.database import Store
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
@@ -180,7 +181,7 @@ def relevances(store: Store, oids: Collection[int]) -> dict[int, float]:
 
 def relevance_of(cursor: duckdb.DuckDBPyConnection, oids: Column) -> tuple[Column, Column, Column]:
     """Those of some pages that were judged, in order of time: oid, relevance, and the page that led to it, or -1."""
-    cursor.register("seen", pa.table({"oid": oids}))
+    cursor.register("seen", arrow.table({"oid": oids}))
     found, relevance, parents = (column.to_numpy() for column in cursor.sql(_RELEVANCE).to_arrow_table().columns)
     return found, relevance, parents
 

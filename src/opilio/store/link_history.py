@@ -12,7 +12,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from opilio.store.batch import TIME, LinkRows, VisitRows
+from opilio.store import arrow
+from opilio.store.batch import LinkRows, VisitRows
 
 # Several visits of one page may come in one batch.
 _REVISIT = """
@@ -58,8 +59,7 @@ def with_first_seen(links: LinkRows, visits: VisitRows) -> pa.Table:
     places = np.searchsorted(oids[order], sources, side="right") - 1
     found = (places >= 0) & (oids[order][places] == sources) if len(oids) else np.zeros(len(sources), bool)
     seen = np.where(found, times[places] if len(oids) else 0.0, 0.0)
-    seen_us = pa.array(np.round(seen * 1e6).astype("<M8[us]"), TIME, mask=~found)
-    return table.append_column("first_seen", seen_us)
+    return table.append_column("first_seen", arrow.times(seen))
 
 
 def count_revisits(cursor: duckdb.DuckDBPyConnection, revisits: pa.Table) -> None:

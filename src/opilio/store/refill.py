@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 
 from opilio.errors import QueryError
-from opilio.store import guard
+from opilio.store import arrow, guard
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
     import numpy.typing as npt
@@ -81,14 +80,14 @@ def next_waiting(
         "per_host": per_host or limit,
         "wanted": limit,
     }
-    cursor.register("held", pa.table({"oid": pa.array(exclude, pa.int64())}))
+    cursor.register("held", arrow.table({"oid": exclude}))
     rows = cursor.execute(_NEXT.format(order_by=f"{order_by}\n"), values).fetchall()
     return [StoredUrl(*row) for row in rows]
 
 
 def waiting_among(cursor: duckdb.DuckDBPyConnection, oids: npt.NDArray[np.int64]) -> list[StoredUrl]:
     """Those of some URLs that are queued and have never been tried, in the order of discovery."""
-    cursor.register("asked", pa.table({"oid": pa.array(oids, pa.int64())}))
+    cursor.register("asked", arrow.table({"oid": oids}))
     return [StoredUrl(*row) for row in cursor.execute(_AMONG).fetchall()]
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from opilio.features.classifier_input import SIGNIFICANT_STEMS, stored_reader
 from opilio.model import RELEVANT
+from opilio.store import arrow
 from opilio.store.database import Store
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
@@ -200,7 +201,7 @@ def weigh_terms(
 ) -> tuple[Column, Column, Column]:
     """By slot of a term (its number modulo `slots`, a power of 2): the sum of relevance over pages that have it, and
     of what is missing to 1."""
-    cursor.register("judged", pa.table({"oid": oids, "relevance": relevance}))
+    cursor.register("judged", arrow.table({"oid": oids, "relevance": relevance}))
     found = cursor.sql(_WEIGHED, params={"last": slots - 1}).to_arrow_table()
     slot, good, bad = (column.to_numpy() for column in found.columns)
     return slot, good, bad

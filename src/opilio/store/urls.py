@@ -19,6 +19,7 @@ import pyarrow as pa
 from opilio.frontier.hosts import HOSTS_PER_RELEVANT, PAGES_PER_HOST
 from opilio.model import Outcome, UrlState
 from opilio.settings import LimitSettings
+from opilio.store import arrow
 from opilio.store.database import Store
 from opilio.store.links import BOILERPLATE
 from opilio.store.questions import DEAD_SEEDS
@@ -587,7 +588,7 @@ def untried_from_hubs(store: Store, hubs: int, limit: int) -> list[int]:
 def bring_forward(store: Store, oids: npt.NDArray[np.int64]) -> None:
     """Treat queued URLs that were never tried as seeds: relevance 1, depth 0."""
     with store.writing() as cursor:
-        cursor.register("asked", pa.table({"oid": oids}))
+        cursor.register("asked", arrow.table({"oid": oids}))
         cursor.execute(_BRING_FORWARD)
         cursor.unregister("asked")
 

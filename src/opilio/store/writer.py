@@ -17,7 +17,7 @@ import pyarrow as pa
 from opilio.errors import StoreError
 from opilio.model import Figures
 from opilio.settings import MIB
-from opilio.store import link_history
+from opilio.store import arrow, link_history
 from opilio.store.batch import Batch
 from opilio.store.connection import DatabaseFile, roll_back, store_error
 
@@ -142,8 +142,8 @@ class StoreWriter:
         in each transaction costs more than to write the rows of a small batch.
         """
         if name == "changes":
-            seq = np.arange(self._next_seq, self._next_seq + len(rows))
-            rows = rows.append_column("seq", pa.array(seq, pa.int64()))
+            seq = np.arange(self._next_seq, self._next_seq + len(rows), dtype=np.int64)
+            rows = rows.append_column("seq", arrow.numbers(seq))
         view, columns = f"incoming_{name}", rows.column_names
         if name not in self._incoming:
             incoming = Incoming(rows)
