@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from opilio.classify import Model
 from opilio.classify.keywords import KeywordJudge
 from opilio.errors import OpilioError
 from opilio.learn import rejudging
+from opilio.learn.rejudging_process import PagesJudge, StoredPage
+from opilio.model import Judgement
 from opilio.process import NICENESS
 from opilio.settings import Settings
 from opilio.store import Batch, Store
@@ -68,6 +70,33 @@ def test_a_process_says_what_we_would_have_said(tmp_path: Path, monkeypatch: pyt
         assert {row[2] for row in judgements(here)} == {0, 1, 2}, "owls, rivers and neither were told apart"
         assert judgements(beside)[3][2:5] == (2, True, 1.0)
     assert len(started) == 1
+
+
+@pytest.mark.parametrize("together", [1, 8, 100])
+def test_link_contexts_of_many_pages_are_read_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    """Each page gets the context of its own link, and links are read once for so many pages, not for each piece."""
+    monkeypatch.setattr(rejudging, "CHUNK_PAGES", 4)
+    monkeypatch.setattr(rejudging, "CONTEXT_PAGES", together)
+    asked: list[list[int]] = []
+    given: dict[str, str] = {}
+
+    def context(store: Store, oids: list[int], settings: object) -> dict[int, tuple[str, bytes]]:
+        asked.append(oids)
+        return {oid: (f"link {oid}", b"") for oid in oids if oid % 2}
+
+    def judge(self: PagesJudge, pages: Sequence[StoredPage]) -> list[Judgement]:
+        given.update((page.url, page.anchor) for page in pages)
+        return [Judgement() for _ in pages]
+
+    monkeypatch.setattr(rejudging, "link_context", context)
+    monkeypatch.setattr(PagesJudge, "__call__", judge)
+    with make_store(tmp_path) as store:
+        assert learn.rejudge(store, MODEL, {}, Settings().classify).pages == PAGES
+    assert given == {f"http://a.test/{oid}": f"link {oid}" if oid % 2 else "" for oid in range(PAGES)}
+    assert {oid for oids in asked for oid in oids} == set(range(PAGES))
+    assert len(asked) == -(-PAGES // max(4, together))
 
 
 def test_few_pages_need_no_process(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ With the classifier `oasis`, pages that were judged before a relevant one was fo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Self
@@ -47,6 +47,9 @@ from opilio.topics import hierarchy_of
 from opilio.topics.hierarchy import ROOT, Hierarchy
 
 CHUNK_PAGES = 500
+CONTEXT_PAGES = 20_000
+"""The link contexts of so many pages are read together, because each look scans all links. With those of 500 pages at a
+time, re-judging a million pages spent 93 % of its time on that (docs/results/scale.md)."""
 NO_CONTEXT = ("", b"")
 DATABASE_PAGES = 200
 """From so many pages on, a Bayes tree re-judges faster in the database (docs/results/speed.md)."""
@@ -62,6 +65,24 @@ def link_context(store: Store, oids: list[int], settings: ClassifySettings) -> d
     terms = parent_terms(store, oids) if "neighbours" in used else {}
     packed = {oid: b"".join(tid.to_bytes(4, "little") for tid in sorted(tids)) for oid, tids in terms.items()}
     return {oid: (anchors.get(oid, ""), packed.get(oid, b"")) for oid in anchors.keys() | packed.keys()}
+
+
+class LinkContexts:
+    """The link contexts of stored pages, which are asked for in pieces, in the order of `oids`."""
+
+    def __init__(self, store: Store, oids: Iterable[int], settings: ClassifySettings) -> None:
+        self._store = store
+        self._settings = settings
+        self._ahead = iter(oids)
+        self._read: dict[int, tuple[str, bytes]] = {}
+
+    def of(self, oids: Sequence[int]) -> list[tuple[str, bytes]]:
+        """The link context of each page."""
+        missing = [oid for oid in oids if oid not in self._read]
+        if missing:
+            wanted = dict.fromkeys([*oids, *itertools.islice(self._ahead, CONTEXT_PAGES)], NO_CONTEXT)
+            self._read = wanted | link_context(self._store, list(wanted), self._settings)
+        return [self._read[oid] for oid in oids]
 
 
 @dataclass(frozen=True)
@@ -138,7 +159,8 @@ def rejudge(
     model = Model.from_bytes(model_bytes)
     result, below = Rejudged(), model.version + all_pages
     denied = DeniedTopics.of(store, examples)
-    with _judge(store, model, model_bytes, settings, below, in_database, on_start) as judge:
+    oids = pages_of_older_models(store, below) if only is None else sorted(only)
+    with _judge(store, model, model_bytes, settings, oids, in_database, on_start) as judge:
         for rows in _chunks(store, below, only):
             batch = Batch()
             for page, said in zip(rows, judge(rows), strict=True):
@@ -191,12 +213,13 @@ def _judge(
     model: Model,
     model_bytes: bytes,
     settings: ClassifySettings,
-    below: int,
+    oids: Sequence[int],
     in_database: bool | None,
     on_start: OnStart | None,
 ) -> Iterator[PageJudge]:
-    """Who judges. A few pages are judged before a process would have started, or SQL would have been planned."""
-    pages, tree = len(pages_of_older_models(store, below)), model.trained_judge
+    """Who judges the pages `oids`. A few are judged before a process would have started, or SQL would have been
+    planned."""
+    pages, tree = len(oids), model.trained_judge
     if in_database is None:
         in_database = isinstance(tree, BayesTree) and pages >= DATABASE_PAGES and _is_newest(store, model)
     if in_database:
@@ -206,8 +229,9 @@ def _judge(
         chosen: AbstractContextManager[PagesJudge | PagesJudgeProcess] = nullcontext(PagesJudge(model_bytes))
     else:
         chosen = PagesJudgeProcess(model_bytes, on_start)
+    contexts = LinkContexts(store, oids, settings)
     with chosen as judge:
-        yield lambda rows: judge(_stored(store, rows, settings))
+        yield lambda rows: judge(_stored(rows, contexts))
 
 
 def _bayes_tree(model: Model) -> BayesTree:
@@ -227,9 +251,9 @@ def _is_newest(store: Store, model: Model) -> bool:
     return bool(models) and models[0].version == model.version
 
 
-def _stored(store: Store, rows: Sequence[JudgedPage], settings: ClassifySettings) -> list[StoredPage]:
-    context = link_context(store, [page.oid for page in rows], settings)
-    return [StoredPage._make((*page[2:], *context.get(page.oid, NO_CONTEXT))) for page in rows]
+def _stored(rows: Sequence[JudgedPage], contexts: LinkContexts) -> list[StoredPage]:
+    found = contexts.of([page.oid for page in rows])
+    return [StoredPage._make((*page[2:], *context)) for page, context in zip(rows, found, strict=True)]
 
 
 class DatabaseJudge:
@@ -259,9 +283,12 @@ class DatabaseJudge:
             logpr = dict(zip(kcids[start:end].tolist(), logprs[start:end].tolist(), strict=True))
             found[int(dids[start])] = self._tree.judge_probabilities(logpr)
         rest = [page for page in rows if page.oid not in whole]
-        judged = PagesJudge(self._model.to_bytes())(_stored(self._store, rest, self._settings)) if rest else []
+        judged = self._judge_texts(rest) if rest else []
         found.update(zip((page.oid for page in rest), judged, strict=True))
         return [msgspec.structs.replace(found[oid], model_version=self._model.version) for oid in oids]
+
+    def _judge_texts(self, pages: Sequence[JudgedPage]) -> list[Judgement]:
+        return PagesJudge(self._model.to_bytes())(_stored(pages, LinkContexts(self._store, (), self._settings)))
 
 
 def judge_page(
@@ -284,7 +311,7 @@ def judge_page(
     if said is None:
         if not page.text:
             raise InputError(f"{page.url}: its text is not kept", "Set store.text = true before you crawl.")
-        [said] = PagesJudge(model_bytes)(_stored(store, [page], settings))
+        [said] = PagesJudge(model_bytes)(_stored([page], LinkContexts(store, (), settings)))
     return page, said
 
 
