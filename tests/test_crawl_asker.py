@@ -65,6 +65,24 @@ def test_a_crawl_asks_in_rounds_and_waits_for_nobody(tmp_path: Path) -> None:
     assert len(rows(collection, "FROM models")) == 1
 
 
+@pytest.mark.parametrize("rest_s", [0.0, 60.0])
+def test_questions_stay_until_a_user_could_have_read_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest_s: float
+) -> None:
+    """A fast crawl, for which many rounds come due, does not replace questions again and again: the first round stays
+    until the end, where the last one is chosen from all pages."""
+    monkeypatch.setattr(asker, "ASK_AT_PAGES", (25, 30, 35, 40, 45, 50, 55))
+    monkeypatch.setattr(asker, "REST_S", rest_s)
+    web = web_of()
+    with WebServer(web.routes()) as server:
+        collection = collect(web, server, tmp_path, learn__synchronous=False, fetch__host_delay_s=0.02)
+        status = collection.crawl()
+    rounds = rows(collection, "SELECT count(DISTINCT asked) FROM questions")[0][0]
+    assert rounds == 2 if rest_s else rounds > 2
+    assert status.counters["rounds of questions"] == 7
+    assert status.questions == len(collection.questions()) == 5
+
+
 def test_answers_improve_what_is_accepted(tmp_path: Path) -> None:
     """A program answers in place of the user: each round is learned in one training, at the page at which it was asked;
     of the rivers that the crawl accepts without answers, it accepts fewer with them. The same answers give the same

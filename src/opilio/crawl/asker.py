@@ -1,8 +1,9 @@
 """The asker: chooses questions to the user while a crawl runs (`learn/questions.py`).
 
 Questions wait, and the crawl goes on. A round is due when a number of pages is passed (`ASK_AT_PAGES`) and when the
-harvest has fallen: it replaces the questions that nobody has answered. When all questions are answered before, the next
-round is due as long as fewer answers came in than the rounds so far asked for: who comes late can catch up.
+harvest has fallen: it replaces the questions that nobody has answered, but not those that a user has only just been
+shown. When all questions are answered before, the next round is due as long as fewer answers came in than the rounds so
+far asked for: who comes late can catch up.
 
 A round is chosen when no model is being trained, so that it shows what the crawl believes now. A crawl that has only a
 question to go by asks about its best hits, as soon as there are some, until it has examples enough for a model. With
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -43,6 +45,9 @@ TAKE_HITS_AT_PAGES = 25
 RETRY_PAGES = 10
 """After a round, at least so many more pages are fetched before the next try, and half as many as there are: a crawl
 that has nothing to ask about would read all its pages again and again."""
+REST_S = 10.0
+"""Open questions are not replaced before a user could have read them. A round that is put off like that comes at the
+end of the crawl at the latest."""
 
 _LOOK_AT_THEM = (
     """Look at them: opilio sql FOLDER "FROM training WHERE source = 'hit'"; opilio topics drop removes one"""
@@ -81,6 +86,8 @@ class Asker(BackgroundTask):
         self._slot = TaskSlot(self._end)
         self._falls_seen = 0
         self._retry_at_pages = 0
+        self._rests_until_s = 0.0
+        self._is_put_off = False
         self._has_ended = False
         self.counts = count_questions(store)
         """Open questions and answers; whoever changes them updates this."""
@@ -111,10 +118,18 @@ class Asker(BackgroundTask):
             return
         is_next = self._passed > counters.progress.question_rounds or self._watcher.falls > self._falls_seen
         if is_next or (self._is_behind and counters.pages >= self._retry_at_pages):
-            self._falls_seen = self._watcher.falls
-            if self._passed > counters.progress.question_rounds:
-                counters.advance(question_rounds=self._passed)
-            self._slot.start(self._ask())
+            if self._rests:
+                self._is_put_off = True
+                return
+            self._begin_round()
+
+    def _begin_round(self) -> None:
+        counters = self._absorber.counters
+        self._falls_seen = self._watcher.falls
+        if self._passed > counters.progress.question_rounds:
+            counters.advance(question_rounds=self._passed)
+        self._is_put_off = False
+        self._slot.start(self._ask())
 
     @property
     def _takes_hits(self) -> bool:
@@ -136,6 +151,12 @@ class Asker(BackgroundTask):
         settled = self.counts.answered + self.counts.skipped
         return not self.open and settled < self._passed * round_size(self._settings.learn.questions)
 
+    @property
+    def _rests(self) -> bool:
+        """Whether a user is reading the open questions."""
+        has_reader = self._answerer is None and self._labeller is None and not self._settings.learn.synchronous
+        return has_reader and self.open > 0 and time.monotonic() < self._rests_until_s
+
     def _retry_later(self) -> None:
         pages = self._absorber.counters.pages
         self._retry_at_pages = pages + max(RETRY_PAGES, pages // 2)
@@ -149,6 +170,7 @@ class Asker(BackgroundTask):
         elif chosen and self._labeller is not None:
             await self._label(self._labeller)
         self.counts = await asyncio.to_thread(count_questions, self._store)
+        self._rests_until_s = time.monotonic() + REST_S
         self._retry_later()
 
     async def _label(self, labeller: Labeller) -> None:
@@ -193,10 +215,13 @@ class Asker(BackgroundTask):
                 answer_question(self._store, self._settings, question["oid"], answer, chooses=False)
 
     async def close(self, at_once: asyncio.Event) -> None:
-        """Wait for a round under way, or cancel it. The labeller is not waited for."""
+        """Wait for a round under way, or cancel it; make one that was put off. The labeller is not waited for."""
         self._has_ended = True
         self._labels_end.set()
         await self._slot.finish(at_once, self._cancel)
+        if self._is_put_off and not self._slot.is_cancelled and not at_once.is_set():
+            self._begin_round()
+            await self._slot.finish(at_once, self._cancel)
 
     def _cancel(self) -> None:
         self._slot.is_cancelled = True

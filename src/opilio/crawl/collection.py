@@ -446,7 +446,7 @@ class Collection:
         """The settings with `auto` resolved: without topics or examples there is no evidence to weigh."""
         if self.settings.frontier.strategy != AUTO:
             return self.settings
-        is_trained = bool(self._model(store)) or training_data.has_documents(store)
+        is_trained = self._has_model(store) or training_data.has_documents(store)
         return override(self.settings, {"frontier.strategy": "evidence" if is_trained else "best-first"})
 
     def _worker_setup(self, store: Store, settings: Settings) -> WorkerSetup:
@@ -454,6 +454,11 @@ class Collection:
         folder.mkdir(exist_ok=True)
         words = isinstance(make_strategy(settings.frontier), LinkTextStrategy)
         return WorkerSetup(dataclasses.asdict(settings), self._model(store), str(folder), "w0", words)
+
+    def _has_model(self, store: Store) -> bool:
+        """Whether there is a model, or one of keywords could be made."""
+        is_learned = self.settings.classify.classifier != KEYWORDS and bool(store.load_models())
+        return is_learned or any(topic.keywords for topic in store.load_topics())
 
     def _model(self, store: Store) -> bytes:
         """The newest model, or a model of the keywords while there is none."""
