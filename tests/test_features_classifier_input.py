@@ -7,7 +7,7 @@ import pytest
 
 from opilio.analyze import Analyzer
 from opilio.features import classifier_input
-from opilio.features.classifier_input import TextReader
+from opilio.features.classifier_input import ClassifierInput, TextReader
 from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 
 LONG = " ".join(f"owl{n} vole" for n in range(200))
@@ -72,3 +72,16 @@ def test_what_a_worker_has_split_is_not_split_again(monkeypatch: pytest.MonkeyPa
     assert {"owl0", "vole"} <= set(reader.names([item]).values())
     reader.remember(msgspec.structs.replace(document, stems=b""))  # of a crawl that learns nothing
     assert reader.read(document.title, document.text, document.language).stems.tolist() == expected.stems.tolist()
+
+
+def test_a_page_is_read_again_in_the_language_that_its_worker_found() -> None:
+    """A page whose language its worker could not tell is not taken for German when it is judged again, though all of
+    its text, menus included, may look like it: it has the same stems both times."""
+    menu = "Über uns, Kontakt und Impressum: hier finden Sie die Anschriften unserer Gesellschaften. " * 5
+    html = f"<nav><p>{menu}</p></nav><main><p>{'qxv zkw pfj ' * 60}</p></main>".encode()
+    document = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings()).analyze(html, "text/html", "http://a.test/")
+    assert document is not None and document.language == ""
+    again = TextReader().read(document.title, document.text, document.language)
+    assert again.stems.tolist() == ClassifierInput.of(document, "http://a.test/").stems.tolist()
+    detected = TextReader().read(document.title, document.text)
+    assert detected.language == "de" and detected.stems.tolist() != again.stems.tolist()

@@ -89,13 +89,16 @@ class TextReader:
         self,
         title: str,
         text: str,
-        language: str = "",
+        language: str | None = None,
         url: str = "",
         anchors: Iterable[str] = (),
         neighbours: Stems = NO_STEMS,
     ) -> ClassifierInput:
-        """From a text, whose language is detected if it is not given; `anchors` are anchor texts."""
-        language = language or language_of(text)
+        """From a text; `anchors` are anchor texts.
+
+        The language is detected if it is not given. '' is given for a page of which no worker could tell it.
+        """
+        language = language_of(text) if language is None else language
         links = self._links([*anchors], language)
         return ClassifierInput(self.stems(f"{title}\n{text}", language), links, neighbours, title, text, language, url)
 
@@ -115,9 +118,8 @@ class TextReader:
         """Remember the stems of a page that a worker has split, so that it is not split here."""
         text = f"{document.title}\n{document.text}"
         if document.stems and len(text) >= _REMEMBERED_CHARS:
-            language = document.language or language_of(document.text)
             with self._turn:
-                self._hold(_key(text, language), np.frombuffer(document.stems, "<u4"))
+                self._hold(_key(text, document.language), np.frombuffer(document.stems, "<u4"))
 
     def _hold(self, key: tuple[bytes, str], stems: Stems) -> None:
         """Remember stems as those that were read last. All readings share them."""

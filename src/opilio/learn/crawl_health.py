@@ -136,7 +136,8 @@ def _examples(store: Store) -> tuple[list[tuple[int, Vector]], list[int]]:
         if record.oid is not None:
             oids.append(record.oid)
         if record.positive and record.text and record.source != "archetype":
-            stems = reader.read(record.title, record.text, record.language).stems
+            language = None if record.oid is None else record.language
+            stems = reader.read(record.title, record.text, language).stems
             found.append((record.kcid, counted(stems[stems > 0])))
     return found, oids
 

@@ -237,7 +237,8 @@ def _input(
     if not record.text and record.oid is None:
         return None
     url = record.name if record.kind == "url" else ""
-    item = reader.read(record.title, record.text or "", record.language, url, anchors, neighbours)
+    language = None if record.oid is None else record.language  # a text of the user's: nobody has looked
+    item = reader.read(record.title, record.text or "", language, url, anchors, neighbours)
     if record.text:
         return item
     # The texts of pages are not kept: their terms must do. They have no order, so gaps keep them from forming pairs.
@@ -257,7 +258,10 @@ def _others(reader: TextReader, settings: Settings) -> tuple[tuple[Example, ...]
 def _read_as_others(
     reader: TextReader, documents: Iterable[OthersDocument]
 ) -> tuple[tuple[Example, ...], dict[int, str]]:
-    items = [(document.title, reader.read(document.title, document.text, document.language)) for document in documents]
+    items = [
+        (document.title, reader.read(document.title, document.text, document.language or None))
+        for document in documents
+    ]
     examples = tuple(Example(ABOVE_ROOT, item, positive=False, name=title) for title, item in items)
     return examples, reader.names([item for _, item in items])
 

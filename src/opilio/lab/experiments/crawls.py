@@ -150,7 +150,7 @@ def _common_sense() -> list[Example]:
     if not _common:
         reader = TextReader()
         for document in default_others():
-            item = reader.read(document.title, document.text, document.language)
+            item = reader.read(document.title, document.text, document.language or None)
             _common.append(Example(ABOVE_ROOT, item, positive=False, name=document.title))
     return _common
 
