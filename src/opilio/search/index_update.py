@@ -8,7 +8,7 @@ in-links have doubled since are indexed once more, a few at a time, for the sake
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,6 +124,7 @@ class _Update:
         at, known = columns.places(self._oid)
         known[known] = columns["visited_us"][at[known]] == self._visited_us[known]
         fresh = np.flatnonzero(~known)
+        fresh = fresh[np.argsort(self._rowid[fresh])]  # pages of one piece stand together in the table
         gone = columns["oid"][~np.isin(columns["oid"], self._oid)]
         in_links = self._in_links()
         grown = self._grown(known, at, in_links)
@@ -184,17 +185,17 @@ class _Update:
 
     def _add(self, writer: Any, places: Whole, in_links: Any, goes_on: Callable[[], bool]) -> int:
         """Index pages, in pieces; how many, when `goes_on` ends it early."""
+        anchors = self._source.anchors(self._oid[places].tolist(), MAX_ANCHORS)  # of all at once: it scans all links
         for first in range(0, len(places), PIECE_PAGES):
             if not goes_on():
                 return first
             some = places[first : first + PIECE_PAGES]
             self._remove(writer, self._oid[some])
-            self._add_piece(writer, some, in_links)
+            self._add_piece(writer, some, in_links, anchors)
         return len(places)
 
-    def _add_piece(self, writer: Any, places: Whole, in_links: Any) -> None:
+    def _add_piece(self, writer: Any, places: Whole, in_links: Any, anchors: Mapping[int, str]) -> None:
         pages = self._source.pages(self._rowid[places], self._oid[places])
-        anchors = self._source.anchors([page.oid for page in pages], MAX_ANCHORS)
         texts = [((page.main_text or page.text)[:MAX_TEXT_CHARS], page.language) for page in pages]
         vectors = self._numbering.vectors(texts)
         for page, (body, _), (numbers, counts) in zip(pages, texts, vectors, strict=True):
