@@ -75,7 +75,7 @@ def test_questions_stay_until_a_user_could_have_read_them(
     monkeypatch.setattr(asker, "REST_S", rest_s)
     web = web_of()
     with WebServer(web.routes()) as server:
-        collection = collect(web, server, tmp_path, learn__synchronous=False, fetch__host_delay_s=0.02)
+        collection = collect(web, server, tmp_path, learn__synchronous=False, fetch__host_delay_s=0.06)
         status = collection.crawl()
     rounds = rows(collection, "SELECT count(DISTINCT asked) FROM questions")[0][0]
     assert rounds == 2 if rest_s else rounds > 2

@@ -258,4 +258,5 @@ def test_kills_while_links_are_analysed(small_server: LocalServer, tmp_path: Pat
     assert fetched(killed) == fetched(undisturbed)
     assert killed.sql("SELECT count(*) - count(DISTINCT oid) FROM pages").rows == [(0,)]
     assert killed.sql("SELECT count(*) FROM crawl WHERE state = 'waiting'").rows == [(0,)]
-    assert killed.status().counters["link analyses"] > 1 and killed.status().counters["URLs raised by hubs"] > 0
+    assert killed.status().counters["link analyses"] > 1
+    assert killed.sql("SELECT count(*) FROM hubs").rows[0][0] > 0  # how many URLs were raised may be lost in a kill
